@@ -1,0 +1,1 @@
+"""What differs per operating system: atomic files, locks, environment, paths, processes."""
