@@ -1,0 +1,50 @@
+"""The private control frames between relay and worker: JSON lines whose first key is `gm`.
+
+They share the pipe with the host's frames, so their order among those is certain. A host cannot send one: the
+relay answers any frame of the host that has no `jsonrpc` member with -32600.
+
+Relay → worker:
+
+| frame | meaning |
+|---|---|
+| `{"gm": "handover", "requests": [{"id", "sent": [[boot, n], …]}]}` | the requests that follow in this order \
+were sent to earlier workers, as the n-th request of worker `boot`; ask the log whether one was begun |
+| `{"gm": "idle?", "token"}` | say whether nothing runs, cancelled calls and background bodies included |
+| `{"gm": "update", "state", "build"?, "reason"?}` | what the updater's hand-over came to, for the next context |
+| `{"gm": "stop", "jobs": bool}` | end now; with `jobs` background jobs as well |
+
+Worker → relay:
+
+| frame | meaning |
+|---|---|
+| `{"gm": "ready"}` | everything is imported; frames are read from now on |
+| `{"gm": "state", "run"?, "gate"?}` | what a successor must know: the run it resumes, whether the gate is open |
+| `{"gm": "idle", "token", "idle": bool, "why"?}` | the answer to `idle?` |
+
+Both sides count the host's requests of one worker (one boot) from 1, in the order of the pipe. The pair (boot, n)
+names a request for good, also when the host uses an id twice.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+PREFIX = b'{"gm":'
+
+
+def encode(kind: str, **fields: Any) -> bytes:
+    """Return one control frame with its newline."""
+    return json.dumps({"gm": kind, **fields}, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def is_control(line: bytes) -> bool:
+    """Tell a control frame from a host's frame by its first bytes."""
+    return line.startswith(PREFIX)
+
+
+def decode(line: bytes) -> dict[str, Any]:
+    """Return the fields of a control frame, its kind under `gm`."""
+    frame = json.loads(line)
+    assert isinstance(frame, dict)
+    return frame

@@ -1,0 +1,1 @@
+"""A run: its log, its rules, its context, its end and its recovery."""

@@ -1,0 +1,1 @@
+"""gm as a client of other MCP servers, whose tools become verbs."""

@@ -1,0 +1,1 @@
+"""The updater: manifest polling, download, verification, staging."""

@@ -1,0 +1,57 @@
+"""What a verb is given beside its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from gm.run.run import Run
+from gm.system.names import read_path, show_path
+from gm.system.processes import ProcessStarter
+
+Surface = Literal["body", "tool", "shell"]
+
+
+@dataclass(frozen=True, slots=True)
+class VerbContext:
+    """One call's surroundings.
+
+    Attributes:
+        run: the run it belongs to; its log, its folder, its workspace.
+        cause: seq of the event under which the call stands (an action or a code-start).
+        starter: starts processes in groups of their own.
+        report: says in the call's progress what it is doing or waiting for.
+        surface: where the call came from; a tool's result is shown to a model and is kept short.
+    """
+
+    run: Run
+    cause: int
+    starter: ProcessStarter
+    report: Callable[[str], None]
+    surface: Surface
+
+    @property
+    def workspace(self) -> Path:
+        """The run's workspace, an absolute path with symlinks resolved."""
+        return self.run.workspace
+
+    def resolve(self, text: str) -> Path:
+        """Return the absolute path that `text` names: from the workspace when relative, `~` expanded."""
+        path = Path(read_path(text))
+        if text.startswith("~"):
+            path = path.expanduser()
+        return path if path.is_absolute() else self.run.workspace / path
+
+    def show(self, path: Path) -> str:
+        """Return `path` as results show it: relative to the workspace when inside, `/` between its parts."""
+        try:
+            path = path.relative_to(self.run.workspace)
+        except ValueError:
+            return show_path(str(path))
+        return show_path(path.as_posix())
+
+    def record(self, kind: str, **fields: object) -> int:
+        """Append an event of this call to the run's log; its seq."""
+        return self.run.record(kind, of=self.cause, **fields)
