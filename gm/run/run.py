@@ -1,11 +1,39 @@
-"""A run as the verbs see it: its folder, its workspace, its log, and the row in focus."""
+"""A run as the verbs see it: its folder, its workspace, its log, and where its steps stand."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gm.run.log import Log
+
+
+@dataclass(slots=True)
+class Progress:
+    """Where a run stands; all of it can be read back from the log.
+
+    Attributes:
+        task: what is to be done; None before the first context.
+        step: number of the latest context.
+        steps: how many steps the run may take; None for no limit.
+        focus: the row of the latest context; every event carries it.
+        context_seq: seq of the latest context, 0 before the first.
+        ended: whether the run has its end event.
+    """
+
+    task: str | None = None
+    step: int = 0
+    steps: int | None = None
+    focus: str | None = None
+    context_seq: int = 0
+    ended: bool = False
+
+    @property
+    def steps_left(self) -> int | None:
+        """How many steps the run may still take."""
+        return None if self.steps is None else max(0, self.steps - self.step)
 
 
 class Run:
@@ -16,7 +44,7 @@ class Run:
         folder: `.gm/runs/<id>`.
         workspace: absolute, symlinks resolved.
         log: the run's log.
-        focus: the row of the latest `next_context`; every event carries it.
+        progress: where its steps stand.
     """
 
     def __init__(self, folder: Path, workspace: Path, log: Log) -> None:
@@ -24,8 +52,54 @@ class Run:
         self.folder = folder
         self.workspace = workspace
         self.log = log
-        self.focus: str | None = None
+        self.progress = Progress()
+
+    @classmethod
+    def begin(cls, folder: Path, workspace: Path, *, secrets: Mapping[str, str], about: Mapping[str, Any]) -> Run:
+        """Begin a new run in `folder`; `about` goes into its `run-start` event.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
+        run = cls(folder, workspace, Log.open(folder, secrets=secrets))
+        run.record("run-start", run=run.id, workspace=str(workspace), **about)
+        return run
+
+    @classmethod
+    def resume(cls, folder: Path, workspace: Path, *, secrets: Mapping[str, str]) -> Run:
+        """Open a run that exists, recovering its log.
+
+        Raises:
+            Conflict: `run_locked`, another living process holds it.
+            OSError: the folder cannot be read or written.
+        """
+        run = cls(folder, workspace, Log.open(folder, secrets=secrets))
+        run.progress = read_progress(run.log)
+        return run
+
+    @property
+    def focus(self) -> str | None:
+        """The row of the latest context."""
+        return self.progress.focus
 
     def record(self, kind: str, *, of: int | None = None, **fields: Any) -> int:
         """Append an event with the row in focus; its seq."""
-        return self.log.append(kind, of=of, row=self.focus, **fields)
+        return self.log.append(kind, of=of, row=self.progress.focus, **fields)
+
+    def close(self) -> None:
+        """Flush the log and give the run's lock back."""
+        self.log.close()
+
+
+def read_progress(log: Log) -> Progress:
+    """Return where a run stands, from its latest context and its end."""
+    progress = Progress()
+    context = log.latest("context")
+    if context is not None:
+        progress.task = context.get("task")
+        progress.step = int(context.get("step", 0))
+        progress.steps = context.get("steps")
+        progress.focus = context.get("focus")
+        progress.context_seq = int(context["seq"])
+    progress.ended = log.latest("end") is not None
+    return progress
