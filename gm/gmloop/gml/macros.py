@@ -1,0 +1,115 @@
+"""Macros: their definitions, and the second parse for files whose grammar depends on what a macro stands for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from gm.gmloop.gml import kinds as k
+from gm.gmloop.gml.parser import Parsed, parse, parse_tokens
+from gm.gmloop.gml.tokens import Tokens, tokenize
+
+_DEFINITION: Final = re.compile(r"#[ \t]*macro[ \t]+(?:(\w+)[ \t]*:[ \t]*)?([^\W\d]\w*)[ \t]*")
+_CONTINUATION: Final = re.compile(r"\\[ \t]*(?://[^\r\n]*)?(\r\n|\r|\n)")
+_GROWTH: Final = 30
+_SLACK: Final = 200_000
+_NESTING: Final = 40
+
+
+class Macro(NamedTuple):
+    """One ``#macro``.
+
+    Attributes:
+        name: its name.
+        configuration: the configuration it is for, empty for all.
+        body: its text without continuation marks.
+        start: index of the directive in its file.
+        name_start: index of the name.
+        body_start: index of the body.
+        end: index behind the directive.
+    """
+
+    name: str
+    configuration: str
+    body: str
+    start: int
+    name_start: int
+    body_start: int
+    end: int
+
+
+def macros_of(tokens: Tokens) -> list[Macro]:
+    """Return the macros that a file defines, in order; a ``#macro`` without a name is none."""
+    found: list[Macro] = []
+    for index, kind in enumerate(tokens.trivia_kinds):
+        if kind != k.MACRO:
+            continue
+        match = _DEFINITION.match(tokens.text, tokens.trivia_starts[index])
+        end = tokens.trivia_ends[index]
+        if match is None or match.end() > end:
+            continue
+        body = _CONTINUATION.sub(r"\1", tokens.text[match.end() : end])
+        found.append(
+            Macro(match[2], match[1] or "", body, match.start(), match.start(2), match.end(), end),
+        )
+    return found
+
+
+def macro_table(definitions: list[Macro]) -> dict[str, str]:
+    """Return name to body; a definition for all configurations wins over one for a single one."""
+    table: dict[str, str] = {}
+    for macro in definitions:
+        if not macro.configuration or macro.name not in table:
+            table[macro.name] = macro.body
+    return table
+
+
+def parse_with_macros(text: str, table: Mapping[str, str]) -> tuple[Parsed, bool]:
+    """Parse a text; when that reports errors, try again with the macros expanded.
+
+    Returns:
+        The parse of the text as it stands, and whether its shape depends on macros: the expanded text is
+        free of errors where the text itself is not. Its diagnostics are dropped then; its tree stays a guess.
+    """
+    parsed = parse(text, table)
+    if not parsed.diagnostics or not table:
+        return parsed, False
+    expanded = expand(parsed.tokens, table)
+    if expanded is None or parse_tokens(tokenize(expanded), ()).diagnostics:
+        return parsed, False
+    return Parsed(parsed.tokens, parsed.tree, []), True
+
+
+def expand(tokens: Tokens, table: Mapping[str, str]) -> str | None:
+    """Return the text with every macro replaced by its body, comments left out; None when that explodes."""
+    budget = [len(tokens.text) * _GROWTH + _SLACK]
+    parts: list[str] = []
+    used = _expand_into(parts, tokens, table, (), budget)
+    return "".join(parts) if used and budget[0] > 0 else None
+
+
+def _expand_into(
+    parts: list[str], tokens: Tokens, table: Mapping[str, str], inside: tuple[str, ...], budget: list[int]
+) -> bool:
+    used = False
+    text = tokens.text
+    end = 0
+    for index, kind in enumerate(tokens.kinds):
+        start, stop = tokens.starts[index], tokens.ends[index]
+        gap = text[end:start]
+        parts.append("\n" if "\n" in gap or "\r" in gap else " " if gap else "")
+        end = stop
+        word = text[start:stop]
+        if kind == k.IDENT and word in table and word not in inside and len(inside) < _NESTING:
+            used = True
+            parts.append(" ")
+            body = tokenize(table[word])
+            _expand_into(parts, body, table, (*inside, word), budget)
+            parts.append(" ")
+        else:
+            parts.append(word)
+            budget[0] -= len(word) + 1
+        if budget[0] <= 0:
+            return used
+    return used
