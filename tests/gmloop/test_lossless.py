@@ -1,7 +1,5 @@
 """Losslessness: tree and trivia give back every byte, of any input."""
 
-# ruff: noqa: E501 - tokens in a row
-
 from __future__ import annotations
 
 import os
