@@ -1,0 +1,301 @@
+"""`search`: the lines of tracked files, ranked by BM25."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NotRequired, TypedDict
+
+from gm.errors import Unavailable, UsageError
+from gm.search.cache import discard, is_damage
+from gm.search.git import NotARepository
+from gm.search.globs import path_matcher
+from gm.search.limit import Flag, Limit, Stopped
+from gm.search.lines import LINE_BITS, Freshness, open_lines, refresh
+from gm.search.query import Query, parse_query
+from gm.search.text import clip, decode, lines_of
+from gm.search.tokens import WORD, normalize, tokens_of
+from gm.system.names import show_path
+
+MOST_HITS = 1000
+MOST_CONTEXT = 50
+_TWINS = 5
+_SKIPPED_SHOWN = 20
+_LINE_MASK = (1 << LINE_BITS) - 1
+_STEPS_BETWEEN_CHECKS = 20_000
+
+Enclosing = Callable[[bytes, str, list[int]], dict[int, str]]
+"""Names the functions that enclose lines: (path, text of the file, line numbers) → line → name."""
+
+
+class SearchHit(TypedDict):
+    """One line. `alsoIn` names files with the very same content; `function` encloses the line where known."""
+
+    path: str
+    line: int
+    text: str
+    score: float
+    function: NotRequired[str]
+    before: NotRequired[list[str]]
+    after: NotRequired[list[str]]
+    alsoIn: NotRequired[list[str]]
+    alsoInTotal: NotRequired[int]
+
+
+class SkippedFile(TypedDict):
+    """A tracked file whose lines are not searched, and why."""
+
+    path: str
+    reason: str
+
+
+class SearchResult(TypedDict):
+    """The best lines, how many there are in all, and what the answer covers.
+
+    `partial` is true, with the `reason`, when tracked lines were left out that should have been searched.
+    """
+
+    hits: list[SearchHit]
+    total: int
+    files: int
+    lines: int
+    partial: bool
+    reason: NotRequired[str]
+    skipped: NotRequired[list[SkippedFile]]
+    skippedTotal: NotRequired[int]
+    notes: NotRequired[list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    total: int
+    rows: list[tuple[int, float]]
+    paths: dict[int, list[bytes]]
+
+
+def search_lines(
+    root: Path,
+    query: str,
+    *,
+    path: str | None = None,
+    limit: int = 20,
+    context: int = 0,
+    timeout_s: float | None = 60.0,
+    cancel: Flag | None = None,
+    enclosing: Enclosing | None = None,
+) -> SearchResult:
+    """Rank the lines of the tracked text files below `root` by BM25 (k1 = 1.2, b = 0.75).
+
+    A document is one non-blank line; its tokens are its identifiers, their parts and its words. Plain words are
+    alternatives that add to the rank; every ``"phrase"`` must be there; ``path:src/**`` and ``lang:ts`` narrow the
+    files. The index is brought up to date first.
+
+    Args:
+        root: the workspace.
+        query: what to look for.
+        path: a file, a folder or a glob, as ``path:`` in the query.
+        limit: how many hits to return, 1 to 1,000.
+        context: how many lines to show before and after each hit, up to 50.
+        timeout_s: the end of the call; a first index that takes longer goes on in the next call.
+        cancel: a flag that ends the call early.
+        enclosing: names the functions around lines.
+
+    Raises:
+        UsageError: the query holds no word, or a number is out of its range.
+        Unavailable: `root` is in no repository, git is missing, or no cache can be kept anywhere.
+    """
+    if not 1 <= limit <= MOST_HITS:
+        raise UsageError("limit_out_of_range", f"limit is {limit}, not 1 to {MOST_HITS}.")
+    if not 0 <= context <= MOST_CONTEXT:
+        raise UsageError("context_out_of_range", f"context is {context}, not 0 to {MOST_CONTEXT}.")
+    parsed = parse_query(query if path is None else f'{query} path:"{path}"')
+    end = Limit(timeout_s, cancel)
+    notes = list(parsed.notes)
+    elsewhere = False
+    for attempt in (1, 2, 3):
+        try:
+            return _answer(root, parsed, limit, context, end, enclosing, notes, elsewhere)
+        except sqlite3.DatabaseError as error:
+            if attempt == 3:
+                raise Unavailable(
+                    "cache_unusable", f"No line index can be kept: {error}.", "Free disk space, or use grep."
+                ) from error
+            if is_damage(error) and not elsewhere:
+                discard(root / ".gm" / "cache" / "lines.sqlite")
+                notes.append("the line index was damaged and was made anew")
+            else:
+                elsewhere = True
+    raise AssertionError("unreachable")
+
+
+def _answer(
+    root: Path,
+    query: Query,
+    limit: int,
+    context: int,
+    end: Limit,
+    enclosing: Enclosing | None,
+    notes: list[str],
+    elsewhere: bool,
+) -> SearchResult:
+    cache = open_lines(root, elsewhere=elsewhere)
+    fresh = Freshness()
+    try:
+        try:
+            fresh = refresh(cache, root, end)
+        except NotARepository as error:
+            raise Unavailable(
+                "not_a_repository",
+                f"{root} is in no git repository; search covers tracked files only.",
+                "Run `git init` and `git add` there, or use grep, which walks the folder instead.",
+            ) from error
+        except Stopped as stop:
+            fresh.partial = stop.reason
+        connection = cache.connection
+        connection.execute("begin")
+        ranked = _rank(connection, query, limit, end)
+        hits = _hits(root, query, ranked, limit, context, enclosing)
+        files, lines = connection.execute(
+            "select count(*), coalesce(sum(lines), 0) from file join blob on blob = id"
+        ).fetchone()
+        skipped, skipped_total = _skipped(connection)
+    finally:
+        cache.close()
+    result = SearchResult(hits=hits, total=ranked.total, files=files, lines=lines, partial=fresh.partial is not None)
+    if fresh.partial is not None:
+        result["reason"] = fresh.partial
+    if skipped_total:
+        result["skipped"], result["skippedTotal"] = skipped, skipped_total
+    told = [*dict.fromkeys([*notes, *cache.notes])]
+    if told:
+        result["notes"] = told
+    return result
+
+
+def _rank(connection: sqlite3.Connection, query: Query, limit: int, end: Limit) -> _Ranked:
+    connection.set_progress_handler(lambda: 1 if end.over() else 0, _STEPS_BETWEEN_CHECKS)
+    try:
+        narrowed = _narrow(connection, query)
+        where = "lines match ?" + (f" and (rowid >> {LINE_BITS}) in (select id from temp.wanted)" if narrowed else "")
+        total = connection.execute(f"select count(*) from lines where {where}", (query.match,)).fetchone()[0]
+        rows = connection.execute(
+            f"select rowid, -bm25(lines) as score from lines where {where} order by score desc, rowid limit ?",
+            (query.match, limit),
+        ).fetchall()
+    except sqlite3.OperationalError:
+        if end.over():
+            return _Ranked(0, [], {})
+        raise
+    finally:
+        connection.set_progress_handler(None, 0)
+    paths: dict[int, list[bytes]] = defaultdict(list)
+    wanted = _filter(query)
+    for blob in {row[0] >> LINE_BITS for row in rows}:
+        for (path,) in connection.execute("select path from file where blob = ? order by path", (blob,)):
+            if wanted is None or wanted(path):
+                paths[blob].append(path)
+    return _Ranked(total, rows, paths)
+
+
+def _filter(query: Query) -> Callable[[bytes], bool] | None:
+    if not query.paths and not query.suffixes:
+        return None
+    matches = path_matcher(query.paths).fullmatch if query.paths else None
+    suffixes = tuple("." + suffix for suffix in query.suffixes)
+
+    def wanted(path: bytes) -> bool:
+        name = os.fsdecode(path)
+        if suffixes and not name.lower().endswith(suffixes):
+            return False
+        return matches is None or matches(name) is not None or matches(show_path(name)) is not None
+
+    return wanted
+
+
+def _narrow(connection: sqlite3.Connection, query: Query) -> bool:
+    """Fill `temp.wanted` with the contents that may answer; False when all that is indexed may."""
+    wanted = _filter(query)
+    if wanted is None:
+        dead = "select 1 from blob where lines > 0 and id not in (select blob from file) limit 1"
+        if connection.execute(dead).fetchone() is None:
+            return False
+        rows: Iterable[tuple[int]] = connection.execute("select distinct blob from file")
+    else:
+        files = connection.execute("select path, blob from file")
+        rows = ((blob,) for blob in {blob for path, blob in files if wanted(path)})
+    connection.execute("create temp table if not exists wanted (id integer primary key)")
+    connection.executemany("insert into temp.wanted values (?)", list(rows))
+    return True
+
+
+def _hits(
+    root: Path, query: Query, ranked: _Ranked, limit: int, context: int, enclosing: Enclosing | None
+) -> list[SearchHit]:
+    by_blob: dict[int, list[tuple[int, float]]] = defaultdict(list)
+    for rowid, score in ranked.rows:
+        by_blob[rowid >> LINE_BITS].append((rowid & _LINE_MASK, score))
+    ready: dict[int, SearchHit] = {}
+    tokens = {token for term in query.tokens for token in term.split(" ")}
+    tokens.update(token for phrase in query.phrases for word in phrase for token in tokens_of(word))
+    for blob, found in by_blob.items():
+        paths = ranked.paths.get(blob, [])
+        path, text = _read_first(root, paths)
+        if text is None:
+            continue
+        lines = lines_of(text)
+        names = enclosing(path, text, [line for line, _ in found]) if enclosing else {}
+        for line, score in found:
+            if line > len(lines) or not _holds(lines[line - 1], tokens):
+                continue
+            hit = SearchHit(
+                path=show_path(path),
+                line=line,
+                text=clip(lines[line - 1], _position(lines[line - 1], tokens)),
+                score=round(score, 4),
+            )
+            if names.get(line):
+                hit["function"] = names[line]
+            if context:
+                hit["before"] = [clip(text) for text in lines[max(0, line - 1 - context) : line - 1]]
+                hit["after"] = [clip(text) for text in lines[line : line + context]]
+            if len(paths) > 1:
+                hit["alsoIn"] = [show_path(twin) for twin in paths if twin != path][:_TWINS]
+                hit["alsoInTotal"] = len(paths) - 1
+            ready[(blob << LINE_BITS) | line] = hit
+    return [ready[rowid] for rowid, _ in ranked.rows if rowid in ready][:limit]
+
+
+def _read_first(root: Path, paths: list[bytes]) -> tuple[bytes, str | None]:
+    """Read the first file that is still there of several with one content."""
+    for path in paths:
+        try:
+            with open(os.path.join(os.fsencode(root), path), "rb") as file:
+                text = decode(file.read())
+        except OSError:
+            continue
+        if text is not None:
+            return path, normalize(text)
+    return b"", None
+
+
+def _holds(line: str, tokens: set[str]) -> bool:
+    """Tell whether a line that was read now still has what the index found in it."""
+    return not tokens.isdisjoint(tokens_of(line))
+
+
+def _position(line: str, tokens: set[str]) -> int:
+    for word in WORD.finditer(line):
+        if tokens.intersection(tokens_of(word.group())):
+            return word.start()
+    return 0
+
+
+def _skipped(connection: sqlite3.Connection) -> tuple[list[SkippedFile], int]:
+    rows = connection.execute(
+        "select path, skipped from file join blob on blob = id where skipped is not null order by path"
+    ).fetchall()
+    return [SkippedFile(path=show_path(path), reason=reason) for path, reason in rows[:_SKIPPED_SHOWN]], len(rows)
