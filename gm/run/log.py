@@ -1,0 +1,403 @@
+"""The append-only log of a run: one process writes it, every event is one line, nothing that was written changes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from gm.errors import Conflict, GmError, Unavailable
+from gm.run.blobs import BlobStore
+from gm.run.catalog import Catalog
+from gm.run.line import FIRST_PREV, Event, entry_of, parse_line, request_key
+from gm.run.payload import encode
+from gm.run.recovery import Head, Scanner, repair, write_head
+from gm.run.redact import Redactor
+from gm.run.selection import Page, Selection, selection
+from gm.run.textsearch import TextSearch
+from gm.system.locks import FileLock
+
+_SMALL_BYTES = 2 * 1024 * 1024
+"""A log up to this size is scanned faster than its index is opened."""
+
+_HEAD_INTERVAL_S = 30.0
+_LOCK_S = 0.1
+"""Whoever only asks whether a run is locked may hold the lock for a moment."""
+
+_TEXT_SEARCH_S = 10.0
+_READ_ONLY_FIELDS = ("seq", "ts", "kind", "prev")
+_datasync = getattr(os, "fdatasync", os.fsync)
+
+
+class Log:
+    """A run's log, open for appending.
+
+    Every method may be called from any thread. An appended event is found by every later query.
+
+    Attributes:
+        folder: the run's folder.
+        blobs: the run's blobs.
+        last_seq: the seq of the last event, 0 in an empty log.
+    """
+
+    def __init__(self, folder: Path, lock: FileLock, redactor: Redactor | None) -> None:
+        self.folder = folder
+        self.blobs = BlobStore(folder / "blobs", redactor)
+        self.last_seq = 0
+        self._redactor = redactor
+        self._file_lock = lock
+        self._lock = threading.Lock()
+        self._sync_lock = threading.Lock()
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
+        self._descriptor = os.open(folder / "log.jsonl", flags, 0o600)
+        self._size = os.fstat(self._descriptor).st_size
+        self._last_sha256 = FIRST_PREV
+        self._last_bytes = 0
+        self._second = (0, "")
+        self._torn = False
+        self._closed = False
+        self._unsynced = False
+        self._head_due = 0.0
+        self._ended: str | None = None
+        self._catalog = Catalog(folder / "log.index", folder / "log.jsonl", self._read_at)
+
+    @classmethod
+    def open(cls, folder: Path, *, secrets: Mapping[str, str] = {}) -> Log:
+        """Open the log in `folder`, made when missing, and take its lock; put right what a crash left behind.
+
+        When something was put right, a `recovered` event says what.
+
+        Args:
+            folder: the run's folder, made when missing.
+            secrets: value by name of what must not be stored (`gm.system.environ.secrets`).
+
+        Raises:
+            Conflict: `run_locked`, another process writes it.
+            Unavailable: `log_unwritable`, the folder cannot be written.
+        """
+        lock = FileLock(folder / "lock")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if not lock.acquire(_LOCK_S):
+                raise Conflict(
+                    "run_locked", f"Another process writes the run {folder.name}.", "End it, or begin another run."
+                )
+            log = cls(folder, lock, Redactor(secrets) if secrets else None)
+        except OSError as error:
+            lock.release()
+            raise _unwritable(folder, error) from error
+        try:
+            log._recover()
+        except OSError as error:
+            log._abandon()
+            raise _unwritable(folder, error) from error
+        except BaseException:
+            log._abandon()
+            raise
+        return log
+
+    def _recover(self) -> None:
+        if self._size == 0 and not (self.folder / "log.head").exists():
+            return
+        start, seq, sha = self._catalog.open_index() if self._size > _SMALL_BYTES else (0, 0, FIRST_PREV)
+        with open(self.folder / "log.jsonl", "rb") as file:
+            scanner = Scanner(file, start, seq, sha)
+            self._catalog.load(scanner.entries())
+        found = repair(self.folder, self._descriptor, scanner)
+        self._size = os.fstat(self._descriptor).st_size
+        if "completed" in found:
+            with open(self.folder / "log.jsonl", "rb") as file:
+                scanner = Scanner(file, scanner.end, scanner.last_seq, scanner.last_sha256)
+                self._catalog.load(scanner.entries())
+        self.last_seq = scanner.last_seq
+        self._last_sha256 = scanner.last_sha256
+        end = self.latest("end")
+        self._ended = end["ts"] if end is not None else None
+        if found:
+            self.append("recovered", **found)
+
+    # --- writing ----------------------------------------------------------------------------------------------------
+
+    def append(self, kind: str, /, *, of: int | None = None, row: str | None = None, **fields: Any) -> int:
+        """Append one event.
+
+        What the fields hold never makes it fail: `docs/formats.md` says how odd values are shown. A field named like
+        one of the envelope's gets a `_` behind its name.
+
+        Args:
+            kind: one of the kinds of `docs/formats.md`.
+            of: the seq of the event that this one belongs to.
+            row: the row in focus.
+            fields: the rest of the event.
+
+        Returns:
+            Its seq. The event is in the file; `sync` makes it durable.
+
+        Raises:
+            GmError: `log_write_failed`: the disk is full or failed; nothing is left in the log, and a later call may
+                succeed. `log_closed`: `close` was called.
+        """
+        event: dict[str, Any] = {"kind": kind}
+        if of is not None:
+            event["of"] = of
+        if row is not None:
+            event["row"] = row
+        if fields:
+            for name in _READ_ONLY_FIELDS:
+                if name in fields:
+                    fields[f"{name}_"] = fields.pop(name)
+            event.update(fields)
+        try:
+            text, event = encode(event, self.blobs, self._redactor)
+        except OSError as error:
+            raise _write_failed(self.folder, error) from error
+        with self._lock:
+            seq = self.last_seq + 1
+            now = self._now()
+            line = f'{{"seq":{seq},"ts":"{now}",{text[1:-1]},"prev":"{self._last_sha256[:16]}"}}'.encode("ascii")
+            self._write(line + b"\n")
+            crowded = self._catalog.append(entry_of(event, seq, self._size, len(line) + 1))
+            self._last_sha256 = hashlib.sha256(line).hexdigest()
+            self._last_bytes = len(line) + 1
+            self._size += len(line) + 1
+            self.last_seq = seq
+            self._unsynced = True
+            if kind == "end":
+                self._ended, self._head_due = now, 0.0
+        if crowded:
+            self._catalog.settle()
+        return seq
+
+    def _now(self) -> str:
+        seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
+        if seconds != self._second[0]:
+            self._second = (seconds, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)))
+        return f"{self._second[1]}.{nanoseconds // 1000:06d}Z"
+
+    def _write(self, line: bytes) -> None:
+        if self._closed:
+            raise _closed(self.folder)
+        try:
+            if self._torn:
+                os.ftruncate(self._descriptor, self._size)
+                self._torn = False
+            written = os.write(self._descriptor, line)
+            while written < len(line):
+                self._torn = True
+                written += os.write(self._descriptor, line[written:])
+            self._torn = False
+        except OSError as error:
+            self._undo()
+            raise _write_failed(self.folder, error) from error
+
+    def _undo(self) -> None:
+        """Take back what a failed write left; when that fails too, the next append tries first."""
+        try:
+            os.ftruncate(self._descriptor, self._size)
+            self._torn = False
+        except OSError:
+            self._torn = True
+
+    def sync(self) -> None:
+        """Make every event and blob so far durable; bring the index up to date when it lags behind.
+
+        Raises:
+            GmError: `log_write_failed`.
+        """
+        with self._sync_lock:
+            with self._lock:
+                if self._closed or not self._unsynced:
+                    return
+                self._unsynced = False
+                head = self._head()
+                due = time.monotonic() >= self._head_due
+            try:
+                self.blobs.sync()
+                _datasync(self._descriptor)
+            except OSError as error:
+                self._unsynced = True
+                raise _write_failed(self.folder, error) from error
+            if due and head is not None:
+                self._write_head(head)
+            self._catalog.settle()
+
+    def _head(self) -> Head | None:
+        if not self._last_bytes:
+            return None
+        return Head(self.last_seq, self._size - self._last_bytes, self._last_bytes, self._last_sha256, self._ended)
+
+    def _write_head(self, head: Head) -> None:
+        self._head_due = time.monotonic() + _HEAD_INTERVAL_S
+        try:
+            write_head(self.folder / "log.head", head)
+        except OSError:
+            self._head_due = 0.0  # the old one stays true; the next sync tries again
+
+    def close(self) -> None:
+        """Make everything durable, note the log's end and give the lock back; does nothing the second time."""
+        self._head_due = 0.0
+        try:
+            self.sync()
+        finally:
+            self._abandon()
+
+    def _abandon(self) -> None:
+        with self._sync_lock:
+            if self._closed:
+                return
+            self._catalog.close()
+            with self._lock:
+                self._closed = True
+                os.close(self._descriptor)
+            self._file_lock.release()
+
+    def __enter__(self) -> Log:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    def event(self, seq: int) -> Event | None:
+        """Return the event `seq`, or None."""
+        place = self._catalog.place_of(seq)
+        return None if place is None else self._event_at(*place)
+
+    def events(
+        self,
+        *,
+        kinds: Collection[str] | None = None,
+        since: int = 0,
+        until: int | None = None,
+        row: str | None = None,
+        path: str | None = None,
+        verb: str | None = None,
+        ok: bool | None = None,
+        text: str | None = None,
+        ignore_case: bool = False,
+        newest_first: bool = False,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> Page:
+        """Return the events that meet every condition given.
+
+        Args:
+            kinds: its kind is one of these.
+            since: its seq is greater than this.
+            until: its seq is not greater than this.
+            row: it carries this row.
+            path: its `path`, or the `path` of its arguments, is this or lies beneath it.
+            verb: its `verb`, or its `tool`, is this.
+            ok: its `ok` is this.
+            text: its stored JSON text holds this, byte for byte, where a quote, a backslash, a control character or
+                one outside ASCII stands escaped in both. Names of fields are part of that text; what a blob holds
+                beyond its head and tail is not.
+            ignore_case: for `text`: ASCII letters match in both cases.
+            newest_first: the latest event first.
+            limit: at most that many.
+            offset: leave out that many first.
+
+        Raises:
+            GmError: `log_closed`.
+        """
+        wanted = selection(kinds=kinds, since=since, until=until, row=row, path=path, verb=verb, ok=ok)
+        if text:
+            return self._search(wanted, TextSearch(text, ignore_case=ignore_case), newest_first, limit, offset)
+        total, places = self._catalog.find(wanted, newest_first=newest_first, limit=limit, offset=offset)
+        return Page(self._events_at(places), total)
+
+    def _search(
+        self, wanted: Selection, search: TextSearch, newest_first: bool, limit: int | None, offset: int
+    ) -> Page:
+        with self._lock:
+            end = self._size
+        with open(self.folder / "log.jsonl", "rb", buffering=0) as file:
+            found, whole = search.lines(
+                file, self._catalog.offset_after(wanted.since), end, time.monotonic() + _TEXT_SEARCH_S
+            )
+        places = list(zip(found[::2], found[1::2], strict=True))
+        if not wanted.by_seq_only or wanted.until is not None:
+            places = self._catalog.narrow(places, wanted, self._event_at)
+        if newest_first:
+            places.reverse()
+        shown = places[offset : None if limit is None else offset + limit]
+        return Page(self._events_at(shown), len(places), not whole, None if whole else "text_timeout")
+
+    def first(self) -> Event | None:
+        """Return the first event, or None."""
+        page = self.events(limit=1)
+        return page.events[0] if page.events else None
+
+    def latest(self, kind: str) -> Event | None:
+        """Return the latest event of a kind, or None."""
+        seq = self._catalog.latest(kind)
+        return None if seq is None else self.event(seq)
+
+    def count(self, kind: str) -> int:
+        """Return how many events of a kind there are."""
+        return self._catalog.counts().get(kind, 0)
+
+    def counts(self) -> dict[str, int]:
+        """Return how many events there are of each kind."""
+        return self._catalog.counts()
+
+    def find_request(self, connection: str, boot: int, n: int) -> Event | None:
+        """Return the action event of that request of a host, or None."""
+        wanted = selection(kinds=("action",), request=request_key(connection, boot, n))
+        _, places = self._catalog.find(wanted, newest_first=True, limit=1)
+        return self._event_at(*places[0]) if places else None
+
+    def sha256(self) -> str:
+        """Return the sha256 of the log's bytes so far, in hex."""
+        with self._lock:
+            left = self._size
+        digest = hashlib.sha256()
+        with open(self.folder / "log.jsonl", "rb") as file:
+            while left and (piece := file.read(min(left, 1 << 20))):
+                digest.update(piece)
+                left -= len(piece)
+        return digest.hexdigest()
+
+    def _read_at(self, offset: int, length: int) -> bytes:
+        with self._lock:
+            if self._closed:
+                raise _closed(self.folder)
+            if hasattr(os, "pread"):
+                return os.pread(self._descriptor, length, offset)
+            os.lseek(self._descriptor, offset, os.SEEK_SET)
+            return os.read(self._descriptor, length)
+
+    def _event_at(self, offset: int, length: int) -> Event | None:
+        return parse_line(self._read_at(offset, length))
+
+    def _events_at(self, places: Iterable[tuple[int, int]]) -> list[Event]:
+        return [event for place in places if (event := self._event_at(*place)) is not None]
+
+
+def _closed(folder: Path) -> GmError:
+    return GmError("log_closed", f"The log of the run {folder.name} is closed.")
+
+
+def _write_failed(folder: Path, error: OSError) -> GmError:
+    return GmError(
+        "log_write_failed",
+        f"The log of the run {folder.name} could not be written: {error.strerror or error}.",
+        "Make room on the disk or mend it; the next call tries again.",
+        errno=error.errno,
+    )
+
+
+def _unwritable(folder: Path, error: OSError) -> GmError:
+    return Unavailable(
+        "log_unwritable",
+        f"The run's folder {folder} cannot be written: {error.strerror or error}.",
+        "Choose a workspace that can be written, or set GMNEW_HOME to a folder that can.",
+    )
+
+
+__all__ = ["Log", "Page"]
