@@ -89,7 +89,7 @@ def _install(home: Home, local: Path, source: Path | None, staging: Path, check:
         point("stage.copied")
         folder = adopt(home, staged, check=check)
     elif old is not None and old.name == folder.name:
-        return Installed(folder, info.version, changed=False)
+        return Installed(folder, info.version, changed=False, removed=tuple(collect(home)))
     else:
         check(folder)
         flip(home, folder)
