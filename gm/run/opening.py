@@ -31,7 +31,7 @@ def check_workspace(workspace: Path) -> Path:
         NotFound: `no_such_workspace`.
         Refused: `no_workspace`, it is `/` or the home folder.
     """
-    resolved = workspace.resolve()
+    resolved = workspace.expanduser().resolve()
     if not resolved.is_dir():
         raise NotFound("no_such_workspace", f"The workspace {workspace} is no folder.", "Name an existing folder.")
     if not is_workspace(resolved):

@@ -237,8 +237,12 @@ def verb(
     destructive: bool = False,
     idempotent: bool = False,
     open_world: bool = False,
+    result: Any = None,
 ) -> Callable[[VerbFunction], Verb]:
-    """Declare an `async def name(ctx, …)` as a verb; the arguments are the fields of `Verb`."""
+    """Declare an `async def name(ctx, …)` as a verb; the arguments are the fields of `Verb`.
+
+    `result` is the type of its result where the function's own return type is something that is shaped later.
+    """
 
     def declare(function: VerbFunction) -> Verb:
         hints = get_type_hints(function)
@@ -263,7 +267,7 @@ def verb(
             destructive=destructive,
             idempotent=idempotent,
             open_world=open_world,
-            result_type=hints.get("return", Any),
+            result_type=result if result is not None else hints.get("return", Any),
             sections=sections,
         )
 

@@ -39,7 +39,7 @@ class Wire:
         source: descriptor that the relay's frames come from.
         sink: descriptor that our frames go to.
         boot: this worker's boot number.
-        on_control: called with each control frame, in order among the host's frames.
+        on_control: called with each control frame but `handover`, in order among the host's frames.
         on_cancel: called with the number of a request that the host cancelled, before the SDK learns of it.
     """
 
@@ -56,6 +56,8 @@ class Wire:
         self._count = 0
         self._host_ids: dict[int, Any] = {}
         self._numbers: dict[str, int] = {}
+        self._handed_over: dict[str, list[tuple[int, int]]] = {}
+        self._sent_before: dict[int, list[tuple[int, int]]] = {}
         self._pending = bytearray()
         self._output = bytearray()
         self._drained = asyncio.Event()
@@ -113,7 +115,7 @@ class Wire:
 
     def _frame(self, line: bytes) -> None:
         if control.is_control(line):
-            self._on_control(control.decode(line))
+            self._control_frame(control.decode(line))
             return
         frame = json.loads(line)
         method, has_id = frame.get("method"), "id" in frame
@@ -125,6 +127,13 @@ class Wire:
         elif has_id:
             self._response(frame)
 
+    def _control_frame(self, frame: dict[str, Any]) -> None:
+        if frame["gm"] != "handover":
+            self._on_control(frame)
+            return
+        for request in frame["requests"]:
+            self._handed_over[_key(request["id"])] = [(boot, n) for boot, n in request["sent"]]
+
     def _request(self, host_id: Any, method: str, params: Any) -> None:
         if host_id == OPENING_ID:
             number = 0
@@ -133,6 +142,9 @@ class Wire:
             number = self._count
         self._host_ids[number] = host_id
         self._numbers[_key(host_id)] = number
+        sent = self._handed_over.pop(_key(host_id), None)
+        if sent is not None:
+            self._sent_before[number] = sent
         if params is not None and not isinstance(params, dict):
             self._answer({"error": {"code": -32602, "message": "params must be an object"}}, number)
             return
@@ -169,6 +181,10 @@ class Wire:
     def host_id(self, number: int) -> Any:
         """Return the host's own id of its n-th request, while that is unanswered."""
         return self._host_ids.get(number)
+
+    def sent_before(self, number: int) -> list[tuple[int, int]]:
+        """Return as what (boot, n) a request was sent to earlier workers."""
+        return self._sent_before.get(number, [])
 
     # --- out ---
 
@@ -223,6 +239,7 @@ class Wire:
                 self._write_json({"jsonrpc": "2.0", "id": None, **outcome})
             return
         host_id = self._host_ids.pop(number)
+        self._sent_before.pop(number, None)
         if self._numbers.get(_key(host_id)) == number:
             del self._numbers[_key(host_id)]
         meta = outcome.get("result", {}).get("_meta")
@@ -234,6 +251,7 @@ class Wire:
     def forget(self, number: int) -> None:
         """Drop a cancelled request: nothing more is sent for it."""
         host_id = self._host_ids.pop(number, None)
+        self._sent_before.pop(number, None)
         if self._numbers.get(_key(host_id)) == number:
             del self._numbers[_key(host_id)]
 

@@ -1,0 +1,151 @@
+"""A host's tool call, from its arrival to its answer: a slot, the log, the work, progress, cancellation, the result.
+
+The work runs in the worker's own task group and not in the SDK's handler, so that a call that the host gave up runs on
+(only a shell is ended by a cancel) and its result is in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gm.errors import GmError, UsageError
+from gm.protocol.limits import PROGRESS_INTERVAL_S
+from gm.worker.results import Shaped, error_result
+from gm.worker.wire import Wire
+
+_TRACE_KEYS = ("traceparent", "tracestate", "baggage")
+_ENDED_BY_CANCEL = frozenset({"run_shell"})
+_SLOT_REPORT = "waits for one of the calls before it to end"
+
+
+@dataclass(slots=True)
+class Call:
+    """One `tools/call` of the host.
+
+    Attributes:
+        number: the host's n-th request of this worker.
+        tool: the tool's name.
+        arguments: as they came.
+        meta: the request's `_meta`.
+        seq: its action event, 0 before that is written.
+        status: what its progress says.
+    """
+
+    number: int
+    tool: str
+    arguments: Mapping[str, Any]
+    meta: Mapping[str, Any]
+    seq: int = 0
+    status: str = ""
+    started: float = field(default_factory=time.monotonic)
+    cancelled: bool = False
+    task: asyncio.Task[dict[str, Any] | None] | None = None
+
+    @property
+    def progress_token(self) -> str | int | None:
+        """The token under which the host wants progress, if it does."""
+        token = self.meta.get("progressToken")
+        return token if isinstance(token, str | int) and not isinstance(token, bool) else None
+
+    def report(self, text: str) -> None:
+        """Say what the call is doing; the next progress carries it."""
+        self.status = text
+
+    def trace(self) -> dict[str, Any]:
+        """The trace context that the host sent, for the action event."""
+        return {key: self.meta[key] for key in _TRACE_KEYS if isinstance(self.meta.get(key), str)}
+
+
+Work = Callable[[Call], Awaitable[Shaped]]
+Note = Callable[[Call], None]
+
+
+class Calls:
+    """All calls of the host that this worker has taken.
+
+    Args:
+        wire: sends progress.
+        limit: how many run at once; further ones wait in order.
+        work: does a call and returns its shaped result.
+        on_cancel_ignored: told of a cancelled call that runs on.
+    """
+
+    def __init__(self, wire: Wire, limit: int, work: Work, on_cancel_ignored: Note) -> None:
+        self._wire, self._work, self._on_cancel_ignored = wire, work, on_cancel_ignored
+        self._slots = asyncio.Semaphore(max(1, limit))
+        self._running: dict[int, Call] = {}
+
+    @property
+    def in_flight(self) -> int:
+        """How many calls are taken and not answered, cancelled ones that run on among them."""
+        return len(self._running)
+
+    async def answer(self, number: int, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Take a call and return its result; when the SDK cancels this, the work goes on by itself.
+
+        Raises:
+            UsageError: the request itself is malformed.
+        """
+        tool, arguments = params.get("name"), params.get("arguments")
+        if not isinstance(tool, str):
+            raise UsageError("wrong_type", "tools/call needs a tool's `name`.")
+        meta = params.get("_meta")
+        call = Call(number, tool, arguments if isinstance(arguments, dict) else {}, meta if meta else {})
+        self._running[number] = call
+        call.task = asyncio.ensure_future(self._run(call))
+        call.task.add_done_callback(lambda _: self._running.pop(number, None))
+        result = await asyncio.shield(call.task)
+        assert result is not None
+        return result
+
+    def cancel(self, number: int) -> None:
+        """The host gave up its n-th request: end a shell; anything else runs on without an answer."""
+        call = self._running.get(number)
+        if call is None or call.cancelled or call.task is None:
+            return
+        call.cancelled = True
+        if call.tool in _ENDED_BY_CANCEL:
+            call.task.cancel()
+        else:
+            self._on_cancel_ignored(call)
+
+    async def _run(self, call: Call) -> dict[str, Any] | None:
+        ticker = asyncio.ensure_future(self._tick(call)) if call.progress_token is not None else None
+        try:
+            if self._slots.locked():
+                call.report(_SLOT_REPORT)
+            async with self._slots:
+                shaped = await self._work(call)
+        except GmError as error:
+            shaped = error_result(error)
+        except asyncio.CancelledError:
+            if not call.cancelled:
+                raise
+            return None
+        except Exception as error:  # noqa: BLE001 - the last boundary: it is answered, and told on stderr
+            traceback.print_exc()
+            shaped = error_result(GmError("internal", f"{call.tool} failed inside gm: {type(error).__name__}: {error}"))
+        finally:
+            if ticker is not None:
+                ticker.cancel()
+        return shaped.result
+
+    async def _tick(self, call: Call) -> None:
+        """Send progress a second after the start, then every five seconds."""
+        pause = 1.0
+        while True:
+            await asyncio.sleep(pause)
+            pause = PROGRESS_INTERVAL_S
+            if call.cancelled:
+                return
+            elapsed = round(time.monotonic() - call.started, 1)
+            message = f"{elapsed:.0f} s" + (f": {call.status}" if call.status else "")
+            token = call.progress_token
+            self._wire.notify(
+                "notifications/progress", {"progressToken": token, "progress": elapsed, "message": message}
+            )

@@ -1,0 +1,81 @@
+"""From a tool's name to its work: which tool it is, the run it belongs to, its events in the log."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from gm.errors import GmError, UsageError
+from gm.protocol.limits import RESULT_CHARACTERS
+from gm.protocol.versions import RUN_META_KEY
+from gm.run.run import Run
+from gm.worker.calls import Call
+from gm.worker.loop import LOOP, LoopCall
+from gm.worker.results import Shaped, error_result, value_result
+from gm.worker.session import Roots, Session
+
+
+class Dispatch:
+    """Does the work of calls.
+
+    Args:
+        session: the connection's session.
+        roots: asks the host for its roots.
+    """
+
+    def __init__(self, session: Session, roots: Roots) -> None:
+        self._session, self._roots = session, roots
+
+    async def __call__(self, call: Call) -> Shaped:
+        """Run the tool that the call names; its result, an error included, is in the log before it is returned."""
+        started = time.monotonic()
+        error: GmError | None = None
+        try:
+            shaped = await self._run(call)
+        except GmError as raised:
+            error = raised
+            shaped = error_result(raised)
+        run = self._session.run
+        if run is None:
+            return shaped
+        if call.seq:
+            self._record(run, call, shaped, error, round((time.monotonic() - started) * 1000))
+        result = {**shaped.result, "_meta": {**shaped.result.get("_meta", {}), RUN_META_KEY: run.id}}
+        return Shaped(result, shaped.characters, shaped.cut)
+
+    async def _run(self, call: Call) -> Shaped:
+        if call.tool in LOOP:
+            tool = LOOP.get(call.tool)
+            bound = tool.bind(call.arguments, Path)
+            shaped = await tool.function(LoopCall(self._session, call, self._roots), **bound)
+            assert isinstance(shaped, Shaped)
+            return shaped
+        if self._session.options.surface != "tools" or call.tool not in self._session.verbs:
+            raise self._unknown(call.tool)
+        loop = LoopCall(self._session, call, self._roots)
+        run = await self._session.open(self._roots)
+        loop.begin(run)
+        value = await self._session.call_verb(
+            call.tool, call.arguments, cause=call.seq, surface="tool", report=call.report
+        )
+        return value_result(value, RESULT_CHARACTERS, loop.keep)
+
+    def _unknown(self, tool: str) -> GmError:
+        if tool in self._session.verbs:
+            hint = f"It is a verb: run_code with `await gm.{tool}(…)`; `gm serve --surface tools` makes it a tool."
+            return UsageError("unknown_tool", f"There is no tool {tool!r} on this surface.", hint)
+        names = ", ".join(known.name for known in LOOP)
+        return UsageError("unknown_tool", f"There is no tool {tool!r}.", f"The tools are {names}.")
+
+    def _record(self, run: Run, call: Call, shaped: Shaped, error: GmError | None, ms: int) -> None:
+        failed = bool(shaped.result.get("isError"))
+        run.record(
+            "result",
+            of=call.seq,
+            tool=call.tool,
+            ok=not failed,
+            ms=ms,
+            characters=shaped.characters,
+            **({"error": {"code": error.code, "message": error.message}} if error is not None else {}),
+            **({"cut": shaped.cut} if shaped.cut is not None else {}),
+        )

@@ -1,0 +1,291 @@
+"""The three tools of the loop, declared like verbs: next_context, run_code, finish."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, NotRequired, TypedDict
+
+import anyio.to_thread
+
+from gm.errors import Refused, UsageError
+from gm.protocol.limits import MAX_RESULT_CHARACTERS, RESULT_CHARACTERS
+from gm.run.context import render, structured
+from gm.run.facts import Facts, gather_facts
+from gm.run.finish import Gap, OpenItem, open_items, read_gaps, uncovered
+from gm.run.run import Run
+from gm.run.situation import gather
+from gm.verbs.jobs import stop_all_jobs
+from gm.verbs.registry import Registry, verb
+from gm.worker.calls import Call
+from gm.worker.gate import skill_digest, skill_text
+from gm.worker.results import Shaped, value_result
+from gm.worker.session import Roots, Session, refuse_ended
+
+
+@dataclass(frozen=True, slots=True)
+class LoopCall:
+    """What a tool of the loop is given beside its arguments."""
+
+    session: Session
+    call: Call
+    roots: Roots
+
+    def begin(self, run: Run) -> None:
+        """Write the call's action event, before any effect; refuse a call that an earlier worker began.
+
+        Raises:
+            Refused: `worker_restarted`.
+        """
+        self.session.begin(self.call, run)
+
+    def keep(self, data: bytes) -> str:
+        """Keep bytes as a blob of the run."""
+        run = self.session.run
+        assert run is not None
+        return run.log.blobs.put(data)
+
+
+class ContextResult(TypedDict, total=False):
+    """The main members of a context; there are more."""
+
+    run: str
+    step: int
+    seq: int
+    task: str
+    next: str
+
+
+class GapItem(TypedDict):
+    """What stays open, and why."""
+
+    what: str
+    why: str
+    row: NotRequired[str]
+
+
+class FinishResult(TypedDict, total=False):
+    """Whether the run has ended, and what keeps it from that."""
+
+    ended: bool
+    uncovered: list[dict[str, Any]]
+    gaps: list[dict[str, Any]]
+
+
+@verb(family="loop", result=ContextResult)
+async def next_context(
+    loop: LoopCall,
+    task: str | None = None,
+    focus: str | None = None,
+    note: str | None = None,
+    steps: int | None = None,
+    run: str | None = None,
+    retask: bool = False,
+    skill: bool = False,
+    workspace: str | None = None,
+) -> Shaped:
+    """Where things stand, and the start of every step.
+
+    Rules, task, the row in focus, ready rows, unknowns, what happened since, jobs, git, warnings, and one suggestion.
+    Call it with `task` first, then before each piece of work. It is enough to go on after a lost memory, a restart or
+    a day's break.
+
+    Args:
+        task: What is to be done; needed for the first context of a run.
+        focus: Id of the row that you take up now.
+        note: Your own word on the step before; it is logged.
+        steps: How many steps this run may take.
+        run: Id of a run to resume, or `new` to begin another one.
+        retask: Change the task of the resumed run to `task`.
+        skill: Return the skill's whole text and its digest instead.
+        workspace: The folder to work in, when the host named none.
+    """
+    session = loop.session
+    if skill:
+        digest = skill_digest()
+        text = f'{skill_text()}\n\ndigest: {digest}\nCall run_code with ack: "{digest}" once.'
+        value = {"skill": skill_text(), "digest": digest}
+        return value_result(value, MAX_RESULT_CHARACTERS, _no_blob, text=text)
+    if steps is not None and steps < 1:
+        raise UsageError("bad_steps", f"`steps` must be at least 1, not {steps}.", "Leave it out for no limit.")
+    current = session.run
+    if current is not None and current.progress.ended and run is None:
+        run = "new"
+    opened = await session.open(loop.roots, workspace=workspace, run=run)
+    _set_task(opened, task, retask=retask)
+    loop.begin(opened)
+    return await _step(loop, opened, focus, note, steps)
+
+
+def _set_task(run: Run, task: str | None, *, retask: bool) -> None:
+    """Give the run its task; the progress holds it until the context event does.
+
+    Raises:
+        Refused: `no_task`, `task_differs`.
+    """
+    known = run.progress.task
+    if task is not None:
+        task = task.strip()
+    if not task:
+        if known is None:
+            raise Refused(
+                "no_task",
+                "The first context of a run needs its task.",
+                'Call next_context {"task": "<what is to be done>"}.',
+            )
+        return
+    if known is not None and known != task and not retask:
+        raise Refused(
+            "task_differs",
+            f"Run {run.id} was resumed, and its task is another one.\nIts task: {known}\nYours: {task}",
+            'Go on with its task: next_context {}. Begin another run: {"task": …, "run": "new"} (this one stays open). '
+            'Change its task: {"task": …, "retask": true}.',
+            task=known,
+            given=task,
+        )
+    run.progress.task = task
+
+
+async def _step(loop: LoopCall, run: Run, focus: str | None, note: str | None, steps: int | None) -> Shaped:
+    progress = run.progress
+    progress.step += 1
+    if steps is not None:
+        progress.steps = progress.step - 1 + steps
+    if focus is not None:
+        progress.focus = focus or None
+    seq = run.log.last_seq
+    surroundings = loop.session.surroundings()
+    situation = await anyio.to_thread.run_sync(lambda: gather(run, progress.focus, surroundings, seq=seq))
+    text = render(situation)
+    progress.context_seq = run.record(
+        "context",
+        of=loop.call.seq,
+        step=progress.step,
+        task=progress.task,
+        focus=progress.focus,
+        steps=progress.steps,
+        note=note,
+        text=run.log.blobs.put(text.encode("utf-8", "replace")),
+    )
+    return value_result(structured(situation), MAX_RESULT_CHARACTERS, loop.keep, text=text)
+
+
+def _no_blob(data: bytes) -> str:
+    raise AssertionError("the skill is shorter than any limit")
+
+
+@verb(family="loop", destructive=True, open_world=True, result=dict)
+async def run_code(
+    loop: LoopCall,
+    code: str,
+    timeout_ms: int = 180_000,
+    lang: Literal["python", "js"] | None = None,
+    max_chars: int = RESULT_CHARACTERS,
+    ack: str | None = None,
+) -> Shaped:
+    """Run a Python body with top-level await that calls verbs on `gm`; the last expression is the value.
+
+    Read skill://gm/SKILL.md once before (ReadMcpResourceTool, server gm). Do a whole piece of work in one body: look,
+    change, check. Verbs take keywords and return dicts: x = await gm.read_file(path="a.txt"); x["text"].
+    gm.verbs("word") searches signatures, help(gm.edit_file) prints one whole, gm.attempt(…) returns errors as data. Not
+    a sandbox: it runs with your user's rights.
+
+    Args:
+        code: The body. asyncio, json, re and Path are there without import.
+        timeout_ms: Milliseconds until it goes on in the background; at most 300000.
+        lang: js needs node, deno or bun on PATH.
+        max_chars: Cut the result to this many characters; at most 480000.
+        ack: The digest from next_context {skill: true}.
+    """
+    session = loop.session
+    if not 1 <= timeout_ms <= MAX_TIMEOUT_MS:
+        raise UsageError("bad_timeout", f"`timeoutMs` must be from 1 to {MAX_TIMEOUT_MS}, not {timeout_ms}.")
+    if not 100 <= max_chars <= MAX_RESULT_CHARACTERS:
+        raise UsageError("bad_max_chars", f"`maxChars` must be from 100 to {MAX_RESULT_CHARACTERS}, not {max_chars}.")
+    session.gate.check(ack)
+    opened = await session.open(loop.roots)
+    session.require()
+    refuse_ended(opened)
+    loop.begin(opened)
+    raise NotImplementedError
+
+
+@verb(family="loop", result=FinishResult)
+async def finish(
+    loop: LoopCall,
+    summary: str | None = None,
+    gaps: list[str | GapItem] | None = None,
+    stop_background: bool = False,
+    force: bool = False,
+) -> Shaped:
+    """End the run.
+
+    It gathers what is open: rows, unknowns, a dirty tree, unpushed commits, running jobs and bodies, stale witnesses, a
+    failed last check. What `gaps` does not name comes back as `uncovered` and the run goes on; close it or name it (by
+    id or keyword), then call again.
+
+    Args:
+        summary: What was done.
+        gaps: What stays open, and why.
+        stop_background: Stop bodies that still run in the background.
+        force: End although something open is not named.
+    """
+    session = loop.session
+    run = await session.open(loop.roots)
+    session.require()
+    refuse_ended(run)
+    loop.begin(run)
+    named = read_gaps(dict(gap) if isinstance(gap, dict) else gap for gap in gaps or [])
+    if stop_background:
+        await session.bodies.stop_all()
+    facts = await anyio.to_thread.run_sync(lambda: gather_facts(run))
+    items = open_items(facts, [job.name for job in session.bodies.background()])
+    left = uncovered(items, named)
+    if left and not force:
+        return value_result(_not_ended(left), RESULT_CHARACTERS, loop.keep, text=_not_ended_text(left))
+    return await _end(loop, run, facts, summary, named, left)
+
+
+def _not_ended(left: tuple[OpenItem, ...]) -> dict[str, Any]:
+    return {"ended": False, "uncovered": [item.as_json() for item in left]}
+
+
+def _not_ended_text(left: tuple[OpenItem, ...]) -> str:
+    lines = [f"The run goes on: {len(left)} open and not named in `gaps`."]
+    lines += [f"- {item.text}. Close it: {item.close}. Or name it in a gap: {item.keywords[0]!r}." for item in left]
+    return "\n".join(lines)
+
+
+async def _end(
+    loop: LoopCall, run: Run, facts: Facts, summary: str | None, gaps: tuple[Gap, ...], left: tuple[OpenItem, ...]
+) -> Shaped:
+    session = loop.session
+    await session.bodies.stop_all()
+    await stop_all_jobs(run)
+    first = run.log.first()
+    began = datetime.fromisoformat(first["ts"]) if first is not None else datetime.now(UTC)
+    fields = {
+        "summary": summary,
+        "gaps": [gap.as_json() for gap in gaps],
+        "uncovered": [item.as_json() for item in left],
+        "counts": {
+            "steps": run.progress.step,
+            "rows": {status: facts.board.count(status) for status in ("open", "parked", "resolved")},
+            "events": run.log.counts(),
+        },
+        "ms": round((datetime.now(UTC) - began).total_seconds() * 1000),
+        "logSha256": await anyio.to_thread.run_sync(run.log.sha256),
+    }
+    seq = run.record("end", of=loop.call.seq, **fields)
+    run.progress.ended = True
+    await anyio.to_thread.run_sync(run.log.sync)
+    value = {"ended": True, "run": run.id, "seq": seq, **fields}
+    lines = [f"Run {run.id} has ended after {run.progress.step} steps (event {seq})."]
+    lines += [f"gap: {gap.what}" + (f": {gap.why}" if gap.why else "") for gap in gaps]
+    lines += [f"not named: {item.text}" for item in left]
+    lines.append('Only next_context {"task": …} (a new run) and reading verbs work now.')
+    return value_result(value, RESULT_CHARACTERS, loop.keep, text="\n".join(lines))
+
+
+LOOP = Registry([next_context, run_code, finish])
+"""The tools that every surface has."""

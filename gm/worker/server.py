@@ -1,0 +1,190 @@
+"""The MCP server: the SDK's low-level server with gm's handlers, in both eras."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+from urllib.request import url2pathname
+
+import anyio
+from mcp.server.lowlevel import Server
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INVALID_PARAMS,
+    CompleteRequestParams,
+    GetPromptRequestParams,
+    NotificationParams,
+    PaginatedRequestParams,
+    ReadResourceRequestParams,
+    RequestParams,
+)
+
+from gm import __version__
+from gm.errors import GmError
+from gm.protocol.server import CACHE_SCOPE, INSTRUCTIONS, LIST_TTL_MS, SERVER_INFO
+from gm.worker import resources
+from gm.worker.calls import Calls
+from gm.worker.dispatch import Dispatch
+from gm.worker.loop import LOOP
+from gm.worker.session import Session
+from gm.worker.tools import tool_definitions
+from gm.worker.wire import Wire
+
+_ROOTS_TIMEOUT_S = 3.0
+Json = dict[str, Any]
+
+
+class _UriParams(RequestParams):
+    uri: str
+
+
+class _FolderParams(PaginatedRequestParams):
+    uri: str
+
+
+class GmServer:
+    """gm's handlers on the SDK's server.
+
+    Args:
+        session: the connection's session.
+        wire: the pipe to the relay.
+    """
+
+    def __init__(self, session: Session, wire: Wire) -> None:
+        self._session, self._wire = session, wire
+        self._connection: Any = None
+        self._bus = InMemorySubscriptionBus()
+        self._stateless = False
+        session.calls = Calls(
+            wire, session.options.max_inflight, Dispatch(session, self._roots), self._note_ignored_cancel
+        )
+        self._server: Server[Any] = Server(
+            "gm",
+            version=__version__,
+            title=SERVER_INFO["title"],
+            instructions=INSTRUCTIONS,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+            on_list_resources=self._list_resources,
+            on_list_resource_templates=self._list_templates,
+            on_read_resource=self._read_resource,
+            on_list_prompts=self._list_prompts,
+            on_get_prompt=self._get_prompt,
+            on_completion=self._complete,
+            on_subscriptions_listen=ListenHandler(self._bus),
+        )
+        self._server.middleware.clear()
+        self._server.add_request_handler("skills/list", PaginatedRequestParams, self._list_skills)
+        self._server.add_request_handler("skills/get", _UriParams, self._get_skill)
+        self._server.add_request_handler("resources/directory/read", _FolderParams, self._read_directory)
+        self._server.add_notification_handler("notifications/roots/list_changed", NotificationParams, _ignore)
+
+    async def run(self) -> None:
+        """Serve until the relay closes the pipe."""
+        options = self._server.create_initialization_options()
+        await self._server.run(self._wire.read_stream, self._wire.write_stream, options)
+
+    async def announce_tools(self) -> None:
+        """Tell the host that the list of tools changed."""
+        if self._stateless:
+            await self._bus.publish(ToolsListChanged())
+        else:
+            self._wire.notify("notifications/tools/list_changed", {})
+
+    # --- handlers ---
+
+    def _seen(self, ctx: Any) -> None:
+        self._connection = ctx.session
+        self._stateless = ctx.protocol_version >= "2026"
+        client = ctx.session.client_params
+        if client is not None and client.client_info is not None and not self._session.host:
+            info = client.client_info
+            self._session.host = {"name": info.name, "version": info.version, "protocol": ctx.protocol_version}
+
+    async def _list_tools(self, ctx: Any, params: PaginatedRequestParams | None) -> Json:
+        self._seen(ctx)
+        every_verb = self._session.options.surface == "tools"
+        tools = tool_definitions(LOOP, self._session.verbs, (), every_verb=every_verb)
+        return {"tools": tools, "ttlMs": LIST_TTL_MS, "cacheScope": CACHE_SCOPE}
+
+    async def _call_tool(self, ctx: Any, params: Any) -> Any:
+        self._seen(ctx)
+        return await _named(lambda: self._session.calls.answer(ctx.request_id, ctx.params or {}))
+
+    async def _list_resources(self, ctx: Any, params: PaginatedRequestParams | None) -> Json:
+        return _plain(lambda: resources.list_resources(self._session.skills, params.cursor if params else None))
+
+    async def _list_templates(self, ctx: Any, params: PaginatedRequestParams | None) -> Json:
+        return {"resourceTemplates": [], "ttlMs": LIST_TTL_MS, "cacheScope": CACHE_SCOPE}
+
+    async def _read_resource(self, ctx: Any, params: ReadResourceRequestParams) -> Json:
+        return _plain(lambda: resources.read_resource(self._session.skills, self._session.gate, str(params.uri)))
+
+    async def _list_skills(self, ctx: Any, params: PaginatedRequestParams) -> Json:
+        return _plain(lambda: resources.list_skills(self._session.skills, params.cursor))
+
+    async def _get_skill(self, ctx: Any, params: _UriParams) -> Json:
+        return _plain(lambda: resources.get_skill(self._session.skills, params.uri))
+
+    async def _read_directory(self, ctx: Any, params: _FolderParams) -> Json:
+        return _plain(lambda: resources.read_directory(self._session.skills, params.uri, params.cursor))
+
+    async def _list_prompts(self, ctx: Any, params: PaginatedRequestParams | None) -> Json:
+        return resources.list_prompts(self._session.skills)
+
+    async def _get_prompt(self, ctx: Any, params: GetPromptRequestParams) -> Json:
+        return _plain(lambda: resources.get_prompt(self._session.skills, params.name, params.arguments or {}))
+
+    async def _complete(self, ctx: Any, params: CompleteRequestParams) -> Json:
+        reference = params.ref.model_dump(by_alias=True)
+        rows = await anyio.to_thread.run_sync(self._session.rows)
+        return resources.complete(self._session.skills, rows, reference, params.argument.value)
+
+    # --- the host's side ---
+
+    async def _roots(self) -> list[Path]:
+        """Ask the host for its roots; none when it has none, cannot be asked or does not answer in time."""
+        connection = self._connection
+        capabilities = None if connection is None else connection.client_capabilities
+        if self._stateless or capabilities is None or capabilities.roots is None:
+            return []
+        try:
+            async with asyncio.timeout(_ROOTS_TIMEOUT_S):
+                answer = await connection.list_roots()
+        except (TimeoutError, MCPError):
+            return []
+        return [path for root in answer.roots if (path := file_path(str(root.uri))) is not None]
+
+    def _note_ignored_cancel(self, call: Any) -> None:
+        run = self._session.run
+        if run is not None and call.seq:
+            run.record("cancel-ignored", of=call.seq, tool=call.tool)
+
+
+def file_path(uri: str) -> Path | None:
+    """Return the path of a `file://` URI, None for any other."""
+    parts = urlsplit(uri)
+    return Path(url2pathname(unquote(parts.path))) if parts.scheme == "file" and parts.path else None
+
+
+async def _ignore(ctx: Any, params: NotificationParams) -> None:
+    """Take a notification that changes nothing: the roots are asked for once, when the run is opened."""
+
+
+def _plain(work: Callable[[], Json]) -> Json:
+    """Run a handler; an error of gm's is -32602 on the wire."""
+    try:
+        return work()
+    except GmError as error:
+        raise MCPError(code=INVALID_PARAMS, message=error.as_text(), data=error.as_json()) from None
+
+
+async def _named(work: Callable[[], Any]) -> Any:
+    try:
+        return await work()
+    except GmError as error:
+        raise MCPError(code=INVALID_PARAMS, message=error.as_text(), data=error.as_json()) from None

@@ -1,0 +1,257 @@
+"""One connection with a host: its run, its gate, its verbs, and what a call of a tool or a verb has to pass."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+
+from gm.body import BodyHost
+from gm.errors import GmError, Refused
+from gm.run.facts import gather_facts
+from gm.run.opening import Opened, check_workspace, open_run
+from gm.run.run import Run
+from gm.run.situation import Surroundings
+from gm.run.skills import SkillSet, builtin_skills
+from gm.system.processes import ProcessStarter
+from gm.verbs.all import builtin_registry
+from gm.verbs.call import call_verb
+from gm.verbs.context import Surface, VerbContext
+from gm.verbs.order import Order
+from gm.worker.calls import Call, Calls
+from gm.worker.gate import Gate
+from gm.worker.options import Options
+from gm.worker.wire import Wire
+
+Roots = Callable[[], Awaitable[list[Path]]]
+_SYNC_INTERVAL_S = 1.0
+
+
+class Session:
+    """What a worker knows of its connection; one object, used on the event loop.
+
+    Attributes:
+        options: the worker's command line.
+        run: the open run; None before the first tool call.
+        gate: whether bodies run.
+        verbs: what bodies and the tools surface may call.
+        bodies: runs bodies.
+        calls: the host's calls; set once they can be taken.
+        skills: what is served as skills.
+    """
+
+    def __init__(self, options: Options, wire: Wire, starter: ProcessStarter, bodies: BodyHost) -> None:
+        self.options = options
+        self.run: Run | None = None
+        self.gate = Gate(options.gate_open, lambda: wire.control("state", gate=True))
+        self.verbs = builtin_registry()
+        self.bodies = bodies
+        self.calls: Calls
+        self.skills: SkillSet = builtin_skills()
+        self.host: dict[str, Any] = {}
+        self.update: str | None = None
+        self._wire = wire
+        self._starter = starter
+        self._order = Order()
+        self._opening = asyncio.Lock()
+        self._wanted = options.run
+        self._on_open: list[Callable[[Run], None]] = []
+
+    # --- the run ---
+
+    def when_opened(self, do: Callable[[Run], None]) -> None:
+        """Call `do` with each run that this session opens."""
+        self._on_open.append(do)
+
+    async def open(self, roots: Roots, *, workspace: str | None = None, run: str | None = None) -> Run:
+        """Return the run of this session, opening it at the first call.
+
+        Args:
+            roots: asks the host for its roots.
+            workspace: the folder that a `next_context` names.
+            run: a run that a `next_context` names, or `new`.
+
+        Raises:
+            Refused: `no_workspace`.
+            Conflict: `run_locked`.
+            NotFound: `unknown_run`, `no_such_workspace`.
+        """
+        async with self._opening:
+            current = self.run
+            if current is not None:
+                if workspace is not None and check_workspace(Path(workspace)) != current.workspace:
+                    raise Refused(
+                        "other_workspace",
+                        f"This connection works in {current.workspace}.",
+                        "Start another gm for another workspace, or leave `workspace` out.",
+                    )
+                if run is None or run == current.id:
+                    return current
+            place = current.workspace if current is not None else await self._place(roots, workspace)
+            wanted = run or self._wanted
+            opened = await anyio.to_thread.run_sync(lambda: open_run(place, run_id=wanted, about=self._about()))
+            self._wanted = None
+            if current is not None:
+                current.close()
+            self._take(opened)
+            return opened.run
+
+    async def _place(self, roots: Roots, workspace: str | None) -> Path:
+        named = workspace or self.options.workspace or os.environ.get("CLAUDE_PROJECT_DIR")
+        candidates = [Path(named)] if named else await roots()
+        return await anyio.to_thread.run_sync(check_workspace, candidates[0] if candidates else Path())
+
+    def _about(self) -> dict[str, Any]:
+        return {"host": self.host} if self.host else {}
+
+    def _take(self, opened: Opened) -> None:
+        run = self.run = opened.run
+        self._wire.control("state", run=run.id)
+        if run.progress.steps is None:
+            run.progress.steps = self.options.steps
+        if opened.resumed:
+            interrupted = close_interrupted(run)
+            run.record("restart", boot=self.options.boot, connection=self.options.connection, interrupted=interrupted)
+        for do in self._on_open:
+            do(run)
+
+    def begin(self, call: Call, run: Run) -> None:
+        """Write a call's action event, before any effect.
+
+        Raises:
+            Refused: `worker_restarted`, an earlier worker of this connection had begun it.
+        """
+        options = self.options
+        for boot, n in self._wire.sent_before(call.number):
+            action = run.log.find_request(options.connection, boot, n)
+            if action is not None:
+                raise interrupted(run, action)
+        host_id = self._wire.host_id(call.number)
+        call.seq = run.record(
+            "action",
+            tool=call.tool,
+            arguments=dict(call.arguments),
+            request={"connection": options.connection, "boot": options.boot, "n": call.number, "id": host_id},
+            inFlight=self.calls.in_flight,
+            surface=options.surface,
+            **call.trace(),
+        )
+
+    def require(self) -> Run:
+        """Return the open run.
+
+        Raises:
+            Refused: `no_task`, no context was asked for yet.
+        """
+        run = self.run
+        if run is None or run.progress.task is None:
+            raise Refused(
+                "no_task",
+                "This run has no task yet.",
+                'Call next_context {"task": "<what is to be done>"} first.',
+            )
+        return run
+
+    # --- verbs ---
+
+    async def call_verb(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        cause: int,
+        surface: Surface,
+        report: Callable[[str], None],
+    ) -> dict[str, Any]:
+        """Call a verb in this session's run.
+
+        Raises:
+            GmError: what `gm.verbs.call.call_verb` raises; `run_ended` and `no_steps_left` for a verb that writes.
+        """
+        run = self.run
+        assert run is not None
+        if not self.verbs.get(name).read_only:
+            refuse_ended(run)
+            if run.progress.steps_left == 0:
+                raise Refused("no_steps_left", "This run has no step left; only reading verbs work.", "Call finish.")
+        context = VerbContext(run=run, cause=cause, starter=self._starter, report=report, surface=surface)
+        return await call_verb(self.verbs, self._order, context, name, arguments)
+
+    def surroundings(self) -> Surroundings:
+        """Return what a context shows beyond log, files and git."""
+        background = tuple(
+            f"{job.name} ({job.state}; gm.job_status shows it, gm.job_stop(name={job.name!r}) ends it)"
+            for job in self.bodies.background()
+        )
+        return Surroundings(background=background, update=self.update)
+
+    def rows(self) -> list[str]:
+        """Return the ids of the rows, for completions."""
+        return [] if self.run is None else [row.id for row in gather_facts(self.run).rows]
+
+    # --- life ---
+
+    async def keep_durable(self) -> None:
+        """Make the log durable once a second, for as long as this is awaited."""
+        while True:
+            await asyncio.sleep(_SYNC_INTERVAL_S)
+            run = self.run
+            if run is None:
+                continue
+            try:
+                await anyio.to_thread.run_sync(run.log.sync)
+            except GmError as error:
+                os.write(2, f"gm: {error.message}\n".encode())
+
+
+def refuse_ended(run: Run) -> None:
+    """Refuse what a run that has ended does not allow.
+
+    Raises:
+        Refused: `run_ended`.
+    """
+    if run.progress.ended:
+        raise Refused(
+            "run_ended",
+            f"Run {run.id} has ended; only next_context (a new run), query_log and reading verbs work.",
+            'Call next_context {"task": "…"} to begin another run.',
+        )
+
+
+def close_interrupted(run: Run) -> list[int]:
+    """Close what an earlier worker left open: bodies get their end; the seqs of calls and bodies without one.
+
+    Bodies die with their worker, so each `code-start` without `code-end` gets one that says so.
+    """
+    started = run.log.events(kinds={"action", "code-start"}, newest_first=True, limit=200).events
+    if not started:
+        return []
+    since = min(event["seq"] for event in started)
+    ended = {event.get("of") for event in run.log.events(kinds={"result", "code-end"}, since=since).events}
+    interrupted = sorted(event["seq"] for event in started if event["seq"] not in ended)
+    for event in started:
+        if event["kind"] == "code-start" and event["seq"] in interrupted:
+            run.record("code-end", of=event["seq"], body=event.get("body"), ok=False, reason="the worker restarted")
+    return interrupted
+
+
+def interrupted(run: Run, action: Mapping[str, Any]) -> Refused:
+    """Return what answers a call that an earlier worker had begun."""
+    seq = action["seq"]
+    results = run.log.events(kinds={"result"}, since=seq, limit=200).events
+    done = next((event["seq"] for event in results if event.get("of") == seq), None)
+    if done is not None:
+        state, hint = f"it had ended (event {done})", f"gm.query_log(seq={done}) shows its outcome; do not repeat it."
+    else:
+        state = "it may or may not have taken effect"
+        hint = f"gm.query_log(sinceSeq={seq}, order='asc') shows what it did; look before you repeat it."
+    return Refused(
+        "worker_restarted",
+        f"The worker restarted while this call ran; {state}. Its start is event {seq} of run {run.id}.",
+        hint,
+        seq=seq,
+    )
