@@ -1,0 +1,38 @@
+"""The table of verbs that every body is given, and their documentation on demand."""
+
+from __future__ import annotations
+
+from gm.body.channel import encode_line
+from gm.verbs.registry import Registry
+
+
+class VerbTable:
+    """The verbs as bodies see them, serialised once.
+
+    Args:
+        registry: the verbs, those of other servers among them.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._line = b""
+
+    @property
+    def line(self) -> bytes:
+        """The line of the protocol with all verbs."""
+        if not self._line:
+            verbs = {v.name: [[p.wire for p in v.parameters], v.signature, v.summary] for v in self._registry}
+            self._line = encode_line({"verbs": verbs})
+        return self._line
+
+    def changed(self) -> None:
+        """The registry has changed: the next body gets the new table."""
+        self._line = b""
+
+    def documentation(self, name: str) -> str:
+        """Return a verb's documentation as `help()` prints it.
+
+        Raises:
+            UsageError: `unknown_verb`.
+        """
+        return self._registry.get(name).documentation
