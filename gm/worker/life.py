@@ -6,14 +6,19 @@ import asyncio
 import contextlib
 import sys
 import traceback
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
 import anyio.to_thread
 
-from gm.body import open_bodies
+from gm.body.host import BodyHost
+from gm.body.process import BodySource
 from gm.errors import GmError
 from gm.run.run import Run
+from gm.system.processes import ProcessStarter
+from gm.verbs.all import builtin_registry
 from gm.verbs.jobs import adopt_jobs, stop_all_jobs, watch_jobs
 from gm.worker.options import Options
 from gm.worker.server import GmServer
@@ -30,6 +35,23 @@ async def serve(options: Options, source: int, sink: int) -> None:
     await worker.run()
 
 
+@asynccontextmanager
+async def processes() -> AsyncIterator[tuple[ProcessStarter, BodySource]]:
+    """Open what starts programs and bodies: the fork server on Linux, plain children and spares elsewhere."""
+    if sys.platform == "linux":
+        from gm.body.forkbody import ForkedBodies
+        from gm.body.forkclient import ForkClient
+
+        async with ForkClient() as client:
+            yield client, ForkedBodies(client)
+    else:
+        from gm.body.spares import SpareBodies
+        from gm.system.direct import DirectStarter
+
+        async with SpareBodies() as spares:
+            yield DirectStarter(), spares
+
+
 class _Worker:
     def __init__(self, options: Options, source: int, sink: int) -> None:
         self._wire = Wire(source, sink, options.boot, self._control, self._cancelled)
@@ -40,8 +62,13 @@ class _Worker:
         self._stop_jobs = False
 
     async def run(self) -> None:
-        async with open_bodies() as bodies, anyio.create_task_group() as tasks:
-            self._session = Session(self._options, self._wire, bodies.starter, bodies)
+        verbs = builtin_registry()
+        async with (
+            processes() as (starter, source),
+            BodyHost(verbs, source) as bodies,
+            anyio.create_task_group() as tasks,
+        ):
+            self._session = Session(self._options, self._wire, verbs, starter, bodies)
             self._server = GmServer(self._session, self._wire)
             self._session.when_opened(lambda run: tasks.start_soon(self._tend, run))
             tasks.start_soon(self._session.keep_durable)
@@ -93,7 +120,7 @@ class _Worker:
             self._stop_jobs = bool(frame.get("jobs"))
             self._stop.set()
         elif kind == "idle?":
-            busy = session.calls.in_flight + len(session.bodies.background())
+            busy = session.calls.in_flight + len(session.background_names())
             why = {"why": f"{busy} calls or bodies run"} if busy else {}
             self._wire.control("idle", token=frame["token"], idle=not busy, **why)
         elif kind == "update":

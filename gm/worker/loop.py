@@ -8,8 +8,9 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 import anyio.to_thread
 
+from gm.body.limits import MAX_BUDGET_MS
 from gm.errors import Refused, UsageError
-from gm.protocol.limits import MAX_RESULT_CHARACTERS, RESULT_CHARACTERS
+from gm.protocol.limits import BACKGROUND_AFTER_S, MAX_RESULT_CHARACTERS, RESULT_CHARACTERS
 from gm.run.context import render, structured
 from gm.run.facts import Facts, gather_facts
 from gm.run.finish import Gap, OpenItem, open_items, read_gaps, uncovered
@@ -19,7 +20,7 @@ from gm.verbs.jobs import stop_all_jobs
 from gm.verbs.registry import Registry, verb
 from gm.worker.calls import Call
 from gm.worker.gate import skill_digest, skill_text
-from gm.worker.results import Shaped, value_result
+from gm.worker.results import Shaped, text_result, value_result
 from gm.worker.session import Roots, Session, refuse_ended
 
 
@@ -198,16 +199,26 @@ async def run_code(
         ack: The digest from next_context {skill: true}.
     """
     session = loop.session
-    if not 1 <= timeout_ms <= MAX_TIMEOUT_MS:
-        raise UsageError("bad_timeout", f"`timeoutMs` must be from 1 to {MAX_TIMEOUT_MS}, not {timeout_ms}.")
+    if not 1 <= timeout_ms <= MAX_BUDGET_MS:
+        raise UsageError("bad_timeout", f"`timeoutMs` must be from 1 to {MAX_BUDGET_MS}, not {timeout_ms}.")
     if not 100 <= max_chars <= MAX_RESULT_CHARACTERS:
         raise UsageError("bad_max_chars", f"`maxChars` must be from 100 to {MAX_RESULT_CHARACTERS}, not {max_chars}.")
     session.gate.check(ack)
-    opened = await session.open(loop.roots)
+    run = await session.open(loop.roots)
+    loop.begin(run)
     session.require()
-    refuse_ended(opened)
-    loop.begin(opened)
-    raise NotImplementedError
+    refuse_ended(run)
+    result = await session.bodies.run(
+        code,
+        run=run,
+        cause=loop.call.seq,
+        call=session.call_from_body,
+        lang=lang,
+        timeout_ms=timeout_ms,
+        background_after=None if loop.call.progress_token is not None else BACKGROUND_AFTER_S,
+        report=loop.call.report,
+    )
+    return text_result(result.as_text(), max_chars, loop.keep, error=not result.ok)
 
 
 @verb(family="loop", result=FinishResult)
@@ -232,14 +243,14 @@ async def finish(
     """
     session = loop.session
     run = await session.open(loop.roots)
+    loop.begin(run)
     session.require()
     refuse_ended(run)
-    loop.begin(run)
     named = read_gaps(dict(gap) if isinstance(gap, dict) else gap for gap in gaps or [])
     if stop_background:
-        await session.bodies.stop_all()
+        await session.bodies.stop_all(background_only=True)
     facts = await anyio.to_thread.run_sync(lambda: gather_facts(run))
-    items = open_items(facts, [job.name for job in session.bodies.background()])
+    items = open_items(facts, session.background_names())
     left = uncovered(items, named)
     if left and not force:
         return value_result(_not_ended(left), RESULT_CHARACTERS, loop.keep, text=_not_ended_text(left))

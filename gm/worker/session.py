@@ -10,7 +10,8 @@ from typing import Any
 
 import anyio.to_thread
 
-from gm.body import BodyHost
+from gm.body.host import BodyHost
+from gm.body.running import VerbCall
 from gm.errors import GmError, Refused
 from gm.run.facts import gather_facts
 from gm.run.opening import Opened, check_workspace, open_run
@@ -18,10 +19,10 @@ from gm.run.run import Run
 from gm.run.situation import Surroundings
 from gm.run.skills import SkillSet, builtin_skills
 from gm.system.processes import ProcessStarter
-from gm.verbs.all import builtin_registry
 from gm.verbs.call import call_verb
 from gm.verbs.context import Surface, VerbContext
 from gm.verbs.order import Order
+from gm.verbs.registry import Registry
 from gm.worker.calls import Call, Calls
 from gm.worker.gate import Gate
 from gm.worker.options import Options
@@ -44,11 +45,13 @@ class Session:
         skills: what is served as skills.
     """
 
-    def __init__(self, options: Options, wire: Wire, starter: ProcessStarter, bodies: BodyHost) -> None:
+    def __init__(
+        self, options: Options, wire: Wire, verbs: Registry, starter: ProcessStarter, bodies: BodyHost
+    ) -> None:
         self.options = options
         self.run: Run | None = None
         self.gate = Gate(options.gate_open, lambda: wire.control("state", gate=True))
-        self.verbs = builtin_registry()
+        self.verbs = verbs
         self.bodies = bodies
         self.calls: Calls
         self.skills: SkillSet = builtin_skills()
@@ -181,13 +184,31 @@ class Session:
         context = VerbContext(run=run, cause=cause, starter=self._starter, report=report, surface=surface)
         return await call_verb(self.verbs, self._order, context, name, arguments)
 
+    async def call_from_body(self, call: VerbCall) -> dict[str, Any]:
+        """Call a verb for a body."""
+        return await self.call_verb(call.verb, call.arguments, cause=call.cause, surface="body", report=call.report)
+
+    # --- what the context shows ---
+
+    def background_names(self) -> list[str]:
+        """Return the names of the bodies that run on in the background."""
+        return [job.name for job in self.bodies.jobs() if job.background and job.state == "running"]
+
     def surroundings(self) -> Surroundings:
         """Return what a context shows beyond log, files and git."""
         background = tuple(
-            f"{job.name} ({job.state}; gm.job_status shows it, gm.job_stop(name={job.name!r}) ends it)"
-            for job in self.bodies.background()
+            f"{name} runs; gm.job_status(name={name!r}) shows it, gm.job_stop(name={name!r}) ends it"
+            for name in self.background_names()
         )
         return Surroundings(background=background, update=self.update)
+
+    def note_update(self, frame: Mapping[str, Any]) -> None:
+        """Take what the relay says of an update."""
+        state, build = str(frame.get("state")), frame.get("build")
+        reason = f": {frame['reason']}" if frame.get("reason") else ""
+        self.update = f"{state} {build or ''}".strip() + reason
+        if self.run is not None:
+            self.run.record("update", state=state, build=build, reason=frame.get("reason"))
 
     def rows(self) -> list[str]:
         """Return the ids of the rows, for completions."""
