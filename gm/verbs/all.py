@@ -1,0 +1,14 @@
+"""Every verb that a build carries, gathered from the modules that declare them."""
+
+from __future__ import annotations
+
+from gm.verbs import changes, files
+from gm.verbs.registry import Registry, Verb
+
+FAMILIES = (files, changes)
+"""The modules, in the order in which `gm.verbs()` lists their verbs."""
+
+
+def builtin_registry() -> Registry:
+    """Return a registry of the built-in verbs."""
+    return Registry(found for module in FAMILIES for found in vars(module).values() if isinstance(found, Verb))

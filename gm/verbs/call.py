@@ -1,0 +1,95 @@
+"""One way through for every verb call, from whatever surface: look up, bind, take a turn, run, name what went wrong."""
+
+from __future__ import annotations
+
+import errno
+import os
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gm.errors import Conflict, GmError, NotFound, Unavailable, UsageError
+from gm.system.names import show_path
+from gm.verbs.context import VerbContext
+from gm.verbs.order import Order
+from gm.verbs.registry import Registry, Verb
+
+
+async def call_verb(
+    registry: Registry, order: Order, ctx: VerbContext, name: str, arguments: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Run the verb `name` with JSON `arguments` and return its result.
+
+    Raises:
+        UsageError: there is no such verb, or the arguments do not fit.
+        GmError: what the verb raises; an `OSError` in it comes with a stable code (`not_found`, `no_space` …), any
+            other exception as `internal`, naming the `warning` event that holds the traceback.
+    """
+    verb = registry.get(name)
+    try:
+        bound = verb.bind(arguments, ctx.resolve)
+        async with order.turn(verb, _located(verb, bound, ctx), ctx.report):
+            result = await verb.function(ctx, **bound)
+    except GmError:
+        raise
+    except OSError as error:
+        raise os_error(error) from error
+    except Exception as error:
+        raise _internal(ctx, name, error) from error
+    return result if isinstance(result, dict) else {"value": result}
+
+
+def _located(verb: Verb, bound: Mapping[str, Any], ctx: VerbContext) -> dict[str, Any]:
+    """Return the arguments with a text `path` (one that may be a URI as well) as the file it names."""
+    path = bound.get("path")
+    if isinstance(path, str) and "://" not in path and path and "\0" not in path:
+        return {**bound, "path": ctx.resolve(path)}
+    return dict(bound)
+
+
+def _internal(ctx: VerbContext, name: str, error: Exception) -> GmError:
+    text = "".join(traceback.format_exception(error))
+    seq = ctx.record("warning", code="internal", message=f"{name}: {type(error).__name__}: {error}", traceback=text)
+    message = f"{name} failed inside gm ({type(error).__name__}: {error}); event {seq} holds the traceback."
+    return GmError("internal", message, f"query_log with seq {seq} and full shows it; this is a fault of gm.", seq=seq)
+
+
+_KINDS: dict[str, tuple[type[GmError], str, str, str]] = {
+    "ENOENT": (NotFound, "not_found", "{} does not exist.", "list_dir shows what is there."),
+    "ENOTDIR": (
+        UsageError,
+        "not_a_directory",
+        "{}: a part of this path, or the path itself, is not a folder.",
+        "list_dir on the parts of the path shows which.",
+    ),
+    "EISDIR": (UsageError, "is_a_directory", "{} is a folder.", "list_dir lists it."),
+    "EACCES": (Unavailable, "permission_denied", "{}: permission denied.", "stat_file shows its mode."),
+    "EPERM": (Unavailable, "permission_denied", "{}: the system does not permit it.", "stat_file shows its mode."),
+    "EROFS": (Unavailable, "read_only", "{} lies on a read-only file system.", "Write elsewhere."),
+    "ENOSPC": (Unavailable, "no_space", "{}: no space is left on the device.", "Free some space, then try again."),
+    "EDQUOT": (Unavailable, "no_space", "{}: the disk quota is used up.", "Free some space, then try again."),
+    "EFBIG": (Unavailable, "no_space", "{}: larger than the system allows.", "Write less."),
+    "EEXIST": (Conflict, "already_exists", "{} is there already.", "Choose another name."),
+    "ENOTEMPTY": (Conflict, "not_empty", "{} is not empty.", "list_dir shows what is in it."),
+    "ELOOP": (UsageError, "symlink_loop", "{}: its symlinks lead in a circle.", "stat_file shows where they lead."),
+    "ENAMETOOLONG": (UsageError, "name_too_long", "{}: the name is too long.", "Choose a shorter one."),
+    "EMFILE": (Unavailable, "too_many_files", "{}: too many files are open.", "Try again with fewer calls at once."),
+    "ENFILE": (Unavailable, "too_many_files", "{}: too many files are open.", "Try again with fewer calls at once."),
+    "EBUSY": (Conflict, "busy", "{} is in use.", "Try again later."),
+    "ETXTBSY": (Conflict, "busy", "{} is a program that runs.", "End it first."),
+    "ENXIO": (UsageError, "not_a_file", "{} is no regular file.", "stat_file shows its kind."),
+}
+
+
+def os_error(error: OSError) -> GmError:
+    """Return an error of the operating system as one with a stable code and a message that names the path."""
+    named = error.filename if isinstance(error.filename, str | bytes | Path) else None
+    where = show_path(os.fspath(named)) if named is not None else "The operation"
+    name = errno.errorcode.get(error.errno or 0, "")
+    found = _KINDS.get(name)
+    if found is None:
+        reason = error.strerror or str(error) or type(error).__name__
+        return GmError("os_error", f"{where}: {reason}.", errno=name)
+    kind, code, message, hint = found
+    return kind(code, message.format(where), hint)

@@ -1,0 +1,302 @@
+"""The verbs that change files: write and edit. Each leaves a `write` event before its answer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NotRequired, TypedDict
+
+from gm.errors import GmError, UsageError
+from gm.system.names import show_path
+from gm.verbs import editing, reading, textfile, writing
+from gm.verbs.context import VerbContext
+from gm.verbs.registry import verb
+from gm.verbs.shielded import to_the_end
+from gm.verbs.textfile import UTF8, Encoding
+from gm.verbs.threads import in_thread
+
+_TOOL_DIFF = 16_000
+_BODY_DIFF = 200_000
+
+
+class WriteResult(TypedDict):
+    """What write_file answers."""
+
+    path: str
+    before: str | None
+    after: str
+    bytes: int
+    encoding: str
+    changed: bool
+    atomic: bool
+    seq: int
+
+
+@verb(family="files", writes="path", destructive=True, idempotent=True)
+async def write_file(
+    ctx: VerbContext,
+    path: Path,
+    text: str,
+    expect_sha: str | None = None,
+    mkdirs: bool = True,
+    encoding: str | None = None,
+) -> WriteResult:
+    r"""Write a whole text file.
+
+    The file is replaced atomically and keeps its mode. A symlink stays one: the file it leads to is written. A file
+    with several hard links, another owner, an access list or attributes is rewritten in place (`atomic: false`): all
+    of that stays, but a crash of the machine meanwhile may leave the file in part. The text is written as given, line
+    endings included. A file that is there keeps its encoding and its byte-order mark unless `encoding` is given; a new
+    one is UTF-8.
+
+    Args:
+        path: the file, from the workspace when relative.
+        text: the whole new content.
+        expect_sha: sha256 of the file as it was read; another content is not overwritten.
+        mkdirs: make missing folders.
+        encoding: as Python names it; `utf-8-sig` and `utf-16` write a byte-order mark.
+
+    Returns:
+        `path` (of the file that was written)`, before` and `after` (sha256, `before` null for a new file)`, bytes`
+        (now)`, encoding, changed, atomic, seq` (of the `write` event).
+
+    Errors:
+        changed_since_read (with `expected` and `actual`), is_a_directory, not_a_file, no_folder, permission_denied,
+        no_space, cannot_encode, unknown_encoding.
+
+    Example:
+        await gm.write_file(path="notes/a.md", text="# A\n")
+    """
+    return await to_the_end(_write(ctx, path, text, expect_sha, mkdirs, encoding))
+
+
+async def _write(
+    ctx: VerbContext, path: Path, text: str, expect_sha: str | None, mkdirs: bool, encoding: str | None
+) -> WriteResult:
+    def work() -> tuple[writing.Written, Encoding]:
+        real, status = writing.real_file(path)
+        before = None if status is None else writing.file_sha256(real)
+        writing.check_sha(real, before, expect_sha)
+        target = _encoding_for(real, status, encoding)
+        data = _encoded(text.removeprefix("\ufeff") if target.mark else text, target, real)
+        if status is None:
+            writing.make_folders(real, wanted=mkdirs)
+        return writing.replace_bytes(real, status, before, data), target
+
+    written, target = await in_thread(work)
+    return {
+        "path": ctx.show(written.real),
+        "before": written.before,
+        "after": written.after,
+        "bytes": written.size,
+        "encoding": target.name,
+        "changed": written.before != written.after,
+        "atomic": written.atomic,
+        "seq": _record_write(ctx, "write_file", written),
+    }
+
+
+def _record_write(ctx: VerbContext, name: str, written: writing.Written) -> int:
+    return ctx.record(
+        "write",
+        verb=name,
+        path=ctx.show(written.real),
+        before=written.before,
+        after=written.after,
+        bytes=written.size,
+    )
+
+
+def _encoding_for(real: Path, status: os.stat_result | None, named: str | None) -> Encoding:
+    """Return the encoding to write: the named one, else the one that the file has, else UTF-8."""
+    if named is not None:
+        return textfile.chosen(named, b"")
+    if status is None:
+        return UTF8
+    file, _ = textfile.open_regular(real)
+    with file:
+        data = textfile.read_bounded(file, reading.WHOLE_BYTES)
+    return (data and textfile.detect(data)) or UTF8
+
+
+def _encoded(text: str, encoding: Encoding, real: Path) -> bytes:
+    try:
+        return encoding.encode(text)
+    except UnicodeEncodeError as error:
+        character = text[error.start]
+        line = text.count("\n", 0, error.start) + 1
+        raise UsageError(
+            "cannot_encode",
+            f"The character U+{ord(character):04X} at line {line} of the text cannot be written in {encoding.name}, "
+            f"the encoding of {show_path(real)}.",
+            "Lone surrogates are no text; leave them out."
+            if 0xD800 <= ord(character) < 0xE000
+            else 'write_file with encoding: "utf-8" changes the encoding of the whole file.',
+            line=line,
+        ) from None
+
+
+class Edit(TypedDict):
+    """One replacement."""
+
+    old: str
+    new: str
+    all: NotRequired[bool]
+
+
+class EditResult(TypedDict):
+    """What edit_file answers."""
+
+    path: str
+    before: str
+    after: str
+    bytes: int
+    replaced: int
+    lines: list[int]
+    diff: str
+    diffCut: NotRequired[bool]
+    encoding: str
+    newline: str
+    atomic: bool
+    seq: int
+
+
+@verb(family="files", writes="path", destructive=True)
+async def edit_file(
+    ctx: VerbContext,
+    path: Path,
+    old: str | None = None,
+    new: str | None = None,
+    all: bool = False,
+    edits: list[Edit] | None = None,
+    expect_sha: str | None = None,
+) -> EditResult:
+    r"""Replace exact text in a file: `old` by `new`, or several `edits` at once, all or none.
+
+    `old` must stand in the file exactly once, unless `all`. A line feed in `old` matches whatever line ending the file
+    has there, and `new` takes over the endings of the lines it replaces. Every byte outside the match stays: encoding,
+    byte-order mark, line endings, a missing last newline, the mode, links. Each edit works on the result of the one
+    before it.
+
+    Args:
+        path: the file, from the workspace when relative; at most 50 MB.
+        old: the text to replace.
+        new: what stands there afterwards; may be empty.
+        all: replace every place.
+        edits: instead of `old` and `new`: a list of `{old, new, all?}`.
+        expect_sha: sha256 of the file as it was read; a changed one is not edited.
+
+    Returns:
+        `path, before, after` (sha256)`, bytes` (now)`, replaced` (places)`, lines` (their line numbers)`, diff` (a
+        unified diff, cut with `diffCut` when it is long)`, encoding, newline, atomic, seq` (of the `write` event).
+
+    Errors:
+        no_match (with the nearest lines), several_matches (with the line number of each), no_change, empty_old,
+        missing_parameter, changed_since_read, binary_file, too_large, cannot_encode, not_found, is_a_directory,
+        not_a_file, permission_denied, no_space.
+
+    Example:
+        await gm.edit_file(path="a.py", old="colour = 1\n", new="colour = 2\n")
+    """
+    replacements = _replacements(old, new, all, edits)
+    return await to_the_end(_edit(ctx, path, replacements, expect_sha))
+
+
+def _replacements(
+    old: str | None, new: str | None, everywhere: bool, edits: list[Edit] | None
+) -> list[editing.Replacement]:
+    if edits is not None:
+        if old is not None or new is not None:
+            raise UsageError("unknown_parameter", "edit_file takes either `old` and `new`, or `edits`, not both.")
+        if not edits:
+            raise UsageError("missing_parameter", "edit_file: `edits` is empty.", "Give at least one {old, new}.")
+        return [editing.Replacement(edit["old"], edit["new"], edit.get("all", everywhere)) for edit in edits]
+    if old is None or new is None:
+        missing = " and ".join(f"`{name}`" for name, value in (("old", old), ("new", new)) if value is None)
+        raise UsageError("missing_parameter", f"edit_file needs {missing}.", "Or give `edits`: a list of {old, new}.")
+    return [editing.Replacement(old, new, everywhere)]
+
+
+async def _edit(
+    ctx: VerbContext, path: Path, replacements: Sequence[editing.Replacement], expect_sha: str | None
+) -> EditResult:
+    limit = _TOOL_DIFF if ctx.surface == "tool" else _BODY_DIFF
+    name = ctx.show(path)
+
+    def work() -> tuple[writing.Written, editing.Edited, Encoding, str, tuple[str, bool]]:
+        real, status = writing.real_file(path)
+        file, status = textfile.open_regular(path)
+        with file:
+            data = textfile.read_bounded(file, reading.WHOLE_BYTES)
+        if data is None:
+            raise UsageError(
+                "too_large",
+                f"{name} has {status.st_size:,} bytes; edit_file takes files up to {reading.WHOLE_BYTES:,}.",
+                "run_shell with sed, or a body that streams it, can change it.",
+            )
+        before = textfile.sha256_of(data)
+        writing.check_sha(real, before, expect_sha)
+        encoding, text, edited = _edited(data, replacements, name)
+        new = _encoded(edited.text, encoding, real)
+        now = os.stat(real)
+        if (now.st_ino, now.st_mtime_ns, now.st_size) != (status.st_ino, status.st_mtime_ns, status.st_size):
+            writing.check_sha(real, writing.file_sha256(real), before)
+        written = writing.replace_bytes(real, now, before, new)
+        return written, edited, encoding, text, editing.diff(text, edited.text, name, limit)
+
+    written, edited, encoding, text, (diff, cut) = await in_thread(work)
+    result: EditResult = {
+        "path": ctx.show(written.real),
+        "before": written.before or "",
+        "after": written.after,
+        "bytes": written.size,
+        "replaced": edited.count,
+        "lines": edited.lines[:1000],
+        "diff": diff,
+        "encoding": encoding.name,
+        "newline": textfile.newline_of(text),
+        "atomic": written.atomic,
+        "seq": _record_write(ctx, "edit_file", written),
+    }
+    if cut:
+        result["diffCut"] = True
+    return result
+
+
+def _edited(
+    data: bytes, replacements: Sequence[editing.Replacement], name: str
+) -> tuple[Encoding, str, editing.Edited]:
+    """Return the encoding in which the replacements fit, the text in it before, and what becomes of it.
+
+    A file that is no valid UTF-8 is tried as read_file shows it, then as UTF-8 with single bytes that are none: an
+    editor may have shown it like that. Both forms keep every byte.
+    """
+    encoding = textfile.detect(data)
+    if encoding is None:
+        try:
+            data.decode("utf-8")
+        except UnicodeDecodeError:
+            raise UsageError(
+                "binary_file", f"{name} is binary; edit_file changes text.", "run_shell or a body can change bytes."
+            ) from None
+        encoding = UTF8
+    text = encoding.decode(data)
+    try:
+        return encoding, text, editing.apply(text, replacements, name)
+    except GmError as error:
+        if error.code != "no_match" or not encoding.guessed:
+            raise
+        loose = data.decode("utf-8", "surrogateescape")
+        try:
+            edited = editing.apply(loose, replacements, name)
+        except GmError:
+            raise error from None
+        return _LooseUtf8("utf-8", guessed=True), loose, edited
+
+
+class _LooseUtf8(Encoding):
+    """UTF-8 with bytes that are none, kept as lone surrogates."""
+
+    def encode(self, text: str) -> bytes:
+        return text.encode("utf-8", "surrogateescape")
