@@ -189,7 +189,7 @@ def test_time_is_linear_to_the_length(piece: str) -> None:
 
 def test_a_macro_that_changes_the_grammar_is_decided_by_the_macro_table() -> None:
     definitions = "#macro TRY try {\n#macro ENDTRY } catch (_e) { }\n#macro pick function(item) { return\n"
-    table = macro_table(macros_of(parse(definitions).tokens))
+    table = macro_table(macros_of(parse(definitions).tokens)).bodies
     alone = "TRY x = 1; ENDTRY\n"
     assert parse(alone).diagnostics
     assert (parse_with_macros(alone, table)[0].diagnostics, parse_with_macros(alone, table)[1]) == ([], False)

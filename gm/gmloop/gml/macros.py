@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from gm.gmloop.gml import kinds as k
 from gm.gmloop.gml.parser import Parsed, parse, parse_tokens
+from gm.gmloop.gml.syntax import ExpressionStatement
 from gm.gmloop.gml.tokens import Tokens, tokenize
 
 _DEFINITION: Final = re.compile(r"#[ \t]*macro[ \t]+(?:(\w+)[ \t]*:[ \t]*)?([^\W\d]\w*)[ \t]*")
@@ -15,6 +16,18 @@ _CONTINUATION: Final = re.compile(r"\\[ \t]*(?://[^\r\n]*)?(\r\n|\r|\n)")
 _GROWTH: Final = 30
 _SLACK: Final = 200_000
 _NESTING: Final = 40
+
+
+class MacroTable(NamedTuple):
+    """The macros of a project.
+
+    Attributes:
+        bodies: name to body.
+        structural: names of those whose body is more or less than one expression.
+    """
+
+    bodies: Mapping[str, str]
+    structural: frozenset[str]
 
 
 class Macro(NamedTuple):
@@ -56,13 +69,23 @@ def macros_of(tokens: Tokens) -> list[Macro]:
     return found
 
 
-def macro_table(definitions: list[Macro]) -> dict[str, str]:
-    """Return name to body; a definition for all configurations wins over one for a single one."""
-    table: dict[str, str] = {}
+def macro_table(definitions: Iterable[Macro]) -> MacroTable:
+    """Return the table of macros; a definition for all configurations wins over one for a single one."""
+    bodies: dict[str, str] = {}
     for macro in definitions:
-        if not macro.configuration or macro.name not in table:
-            table[macro.name] = macro.body
-    return table
+        if not macro.configuration or macro.name not in bodies:
+            bodies[macro.name] = macro.body
+    structural = frozenset(name for name, body in bodies.items() if not _is_value(body))
+    return MacroTable(bodies, structural)
+
+
+def _is_value(body: str) -> bool:
+    """Tell whether a macro's body is one expression and nothing else."""
+    parsed = parse(body)
+    if parsed.diagnostics or len(parsed.tree.body) != 1:
+        return False
+    statement = parsed.tree.body[0]
+    return isinstance(statement, ExpressionStatement) and parsed.tokens.kinds[statement.stop - 1] != k.SEMICOLON
 
 
 def parse_with_macros(text: str, table: Mapping[str, str]) -> tuple[Parsed, bool]:
