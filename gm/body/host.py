@@ -15,6 +15,7 @@ from gm.body.running import CallVerb, Order, Report, RunningBody
 from gm.body.table import VerbTable
 from gm.errors import Conflict, NotFound, UsageError
 from gm.run.run import Run
+from gm.system.processes import ProcessStarter
 from gm.verbs.registry import Registry
 
 _KEPT = 100
@@ -68,12 +69,16 @@ class BodyHost:
     """Runs bodies; leaving it ends all that still run.
 
     Args:
-        registry: the verbs that bodies can call.
         python: starts the processes of Python bodies; entered and left by its owner.
+        starter: starts programs; entered and left by its owner.
+
+    Attributes:
+        starter: starts programs in groups of their own, for bodies and verbs alike.
     """
 
-    def __init__(self, registry: Registry, python: BodySource) -> None:
-        self._table = VerbTable(registry)
+    def __init__(self, python: BodySource, starter: ProcessStarter) -> None:
+        self.starter = starter
+        self._table: VerbTable | None = None
         self._python = python
         self._bodies: dict[str, RunningBody] = {}
         self._numbers = itertools.count(1)
@@ -85,8 +90,13 @@ class BodyHost:
         await self.stop_all("The worker that ran the body ended.", "worker_end")
 
     def verbs_changed(self) -> None:
-        """The registry has other verbs now; bodies that start from now on see them."""
-        self._table.changed()
+        """The registry holds other verbs now; bodies that start from now on see them."""
+        self._table = None
+
+    def _table_of(self, verbs: Registry) -> VerbTable:
+        if self._table is None or self._table.registry is not verbs:
+            self._table = VerbTable(verbs)
+        return self._table
 
     async def run(
         self,
@@ -94,6 +104,7 @@ class BodyHost:
         *,
         run: Run,
         cause: int | None,
+        verbs: Registry,
         call: CallVerb,
         lang: Literal["python", "js"] | None = None,
         timeout_ms: int | None = None,
@@ -108,6 +119,7 @@ class BodyHost:
             code: the body.
             run: the run whose log gets its events.
             cause: seq of the action it stands under.
+            verbs: what it can call; after a change of their set, call `verbs_changed`.
             call: runs a verb for it.
             lang: its language; when missing it is Python, unless it is plainly JavaScript.
             timeout_ms: its budget; above the largest one it is cut to that.
@@ -133,7 +145,7 @@ class BodyHost:
             raise Conflict("too_many_bodies", message, "Stop background runs with job_stop.")
         language: Language = lang or "python"
         order = Order(self._name(cause), code, language, run, cause, budget, call, report, notes=notes)
-        body = RunningBody(order, self._table, self._python)
+        body = RunningBody(order, self._table_of(verbs), self._python)
         self._bodies[order.name] = body
         try:
             await body.start()

@@ -11,23 +11,22 @@ class VerbTable:
 
     Args:
         registry: the verbs, those of other servers among them.
+
+    Attributes:
+        registry: the same.
     """
 
     def __init__(self, registry: Registry) -> None:
-        self._registry = registry
+        self.registry = registry
         self._line = b""
 
     @property
     def line(self) -> bytes:
         """The line of the protocol with all verbs."""
         if not self._line:
-            verbs = {v.name: [[p.wire for p in v.parameters], v.signature, v.summary] for v in self._registry}
+            verbs = {v.name: [[p.wire for p in v.parameters], v.signature, v.summary] for v in self.registry}
             self._line = encode_line({"verbs": verbs})
         return self._line
-
-    def changed(self) -> None:
-        """The registry has changed: the next body gets the new table."""
-        self._line = b""
 
     def documentation(self, name: str) -> str:
         """Return a verb's documentation as `help()` prints it.
@@ -35,4 +34,4 @@ class VerbTable:
         Raises:
             UsageError: `unknown_verb`.
         """
-        return self._registry.get(name).documentation
+        return self.registry.get(name).documentation
