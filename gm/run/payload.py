@@ -21,7 +21,7 @@ MAX_DEPTH = 100
 """Values nested deeper are shown by `repr`, so that every reader can parse them."""
 
 MAX_EVENT_CHARACTERS = 4 * BLOB_BYTES
-"""An event that is longer without its long strings has its long fields spilled as JSON."""
+"""An event that is longer without its long strings has its long arrays and objects spilled as JSON."""
 
 _EXCERPT = 1024
 _REPR_CHARACTERS = 1000
@@ -72,9 +72,10 @@ class _Walk:
         text = _ENCODER.encode(plain)
         if len(text) > MAX_EVENT_CHARACTERS:
             for name, value in plain.items():
-                shown = _ENCODER.encode(value)
-                if name not in _ENVELOPE and len(shown) > BLOB_BYTES:
-                    plain[name] = {**self._spilled(shown), "json": True}
+                if name not in _ENVELOPE and isinstance(value, dict | list):
+                    shown = _ENCODER.encode(value)
+                    if len(shown) > BLOB_BYTES:
+                        plain[name] = {**self._spilled(shown), "json": True}
             text = _ENCODER.encode(plain)
         return text, plain
 

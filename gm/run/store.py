@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import sys
 import time
@@ -144,16 +145,16 @@ def _events(data: bytes) -> list[Event]:
 
 
 def is_locked(folder: Path) -> bool:
-    """Tell whether a living process holds the run's lock; on Linux without touching the lock."""
+    """Tell whether a living process holds the run's lock."""
     path = folder / "lock"
     try:
-        found = path.stat()
-        if sys.platform == "linux":
-            with open("/proc/locks") as file:
-                return any(line.split()[5].endswith(f":{found.st_ino}") for line in file if " FLOCK " in line)
+        inode = path.stat().st_ino
     except OSError:
-        if not path.exists():
-            return False
+        return False
+    if sys.platform == "linux":  # the system's list first: that does not touch the lock
+        with contextlib.suppress(OSError, IndexError), open("/proc/locks") as file:
+            if any(line.split()[5].endswith(f":{inode}") for line in file if " FLOCK " in line):
+                return True
     lock = FileLock(path)
     try:
         held_elsewhere = not lock.acquire()

@@ -1,0 +1,128 @@
+"""Reads a log that another process may be writing: past bad lines, from any seq on, and following its end."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+
+from gm.errors import NotFound
+from gm.run.blobs import BlobStore
+from gm.run.line import Event, parse_line
+from gm.run.recovery import read_lines
+from gm.run.selection import Page, Selection
+from gm.run.textsearch import TextSearch, needle_of
+
+_EVERYTHING = Selection()
+
+
+class LogReader:
+    """The log in a run's folder, read without a lock and without an index.
+
+    Args:
+        folder: the run's folder.
+
+    Attributes:
+        blobs: the run's blobs, to be read only.
+        bad_lines: how many lines that are no events the last walk has skipped.
+
+    Raises:
+        NotFound: `no_log`, there is none.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = folder / "log.jsonl"
+        self.blobs = BlobStore(folder / "blobs")
+        self.bad_lines = 0
+        if not self.path.is_file():
+            raise NotFound("no_log", f"There is no log in {folder}.", "`gm runs` lists the runs.")
+
+    def __iter__(self) -> Iterator[Event]:
+        return self.events()
+
+    def events(self, wanted: Selection = _EVERYTHING, text: TextSearch | None = None) -> Iterator[Event]:
+        """Yield the events that meet the conditions, in the log's order; a line still being written is left out."""
+        accepts = _filter(wanted, text)
+        self.bad_lines = 0
+        with open(self.path, "rb") as file:
+            for _, line, whole in read_lines(file):
+                event = accepts(line) if whole and line.endswith(b"\n") else None
+                if event is None:
+                    self.bad_lines += not line.startswith(b'{"seq":')
+                elif event:
+                    yield event
+
+    def page(
+        self,
+        wanted: Selection = _EVERYTHING,
+        text: TextSearch | None = None,
+        *,
+        newest_first: bool = False,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> Page:
+        """Return the events that meet the conditions as `Log.events` does."""
+        total = 0
+
+        def counted() -> Iterator[Event]:
+            nonlocal total
+            for event in self.events(wanted, text):
+                total += 1
+                yield event
+
+        if newest_first:
+            kept = deque(counted(), maxlen=None if limit is None else offset + limit)
+            kept.reverse()
+            return Page(list(islice(kept, offset, None)), total)
+        events = counted()
+        shown = list(islice(events, offset, None if limit is None else offset + limit))
+        deque(events, maxlen=0)
+        return Page(shown, total)
+
+    def follow(
+        self,
+        wanted: Selection = _EVERYTHING,
+        text: TextSearch | None = None,
+        *,
+        interval: float = 0.2,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> Iterator[Event]:
+        """Yield the events that meet the conditions and wait for more, until the run's end event or until `stop()`."""
+        accepts = _filter(wanted, text)
+        with open(self.path, "rb") as file:
+            offset = 0
+            while True:
+                for start, line, _ in read_lines(file, offset):
+                    if not line.endswith(b"\n"):
+                        break
+                    offset = start + len(line)
+                    if event := accepts(line):
+                        yield event
+                    if b'"kind":"end"' in line[:80] and parse_line(line):
+                        return
+                if stop():
+                    return
+                time.sleep(interval)
+                offset = min(offset, self.path.stat().st_size)
+
+
+def _filter(wanted: Selection, text: TextSearch | None) -> Callable[[bytes], Event | None]:
+    """Return a function from a line to its event, `{}` when it is not wanted, None when it is no event."""
+    kinds = None
+    if wanted.kinds is not None:
+        kinds = [b'"kind":"' + needle_of(kind) + b'"' for kind in wanted.kinds]
+
+    def accepts(line: bytes) -> Event | None:
+        if kinds is not None and line.startswith(b'{"seq":') and not any(kind in line for kind in kinds):
+            return {}
+        if text is not None and not text.matches(line):
+            return {} if line.startswith(b'{"seq":') else None
+        event = parse_line(line)
+        if event is None:
+            return None
+        return event if wanted.fits_event(event) else {}
+
+    return accepts

@@ -1,0 +1,100 @@
+"""No secret reaches the disk, however it is written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from urllib.parse import quote
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gm.run.log import Log
+from gm.run.redact import Redactor
+from gm.run.verify import verify
+
+TOKEN = "ghp_0123456789abcdef"
+ODD = 'pa"ss\\wörd\nsecond line'
+
+
+def everything_on_disk(folder: Path) -> bytes:
+    return b"\0".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+def test_secrets_are_replaced_wherever_they_stand_in_an_event(tmp_path: Path) -> None:
+    with Log.open(tmp_path, secrets={"GH_TOKEN": TOKEN, "DB_PASSWORD": ODD, "PIN_KEY": "123456789012"}) as log:
+        log.append(
+            "action",
+            row=f"row {TOKEN}",
+            tool="run_code",
+            arguments={TOKEN: [f"a {TOKEN} b {TOKEN}"], "bytes": TOKEN.encode(), "binary": b"\xff" + TOKEN.encode()},
+            nested=json.dumps({"inner": json.dumps({"password": ODD})}),
+            unicode=json.dumps(ODD, ensure_ascii=False),
+            windows=ODD.replace("\n", "\r\n"),
+            url=f"https://user:{quote(ODD, safe='')}@host/",
+            number=123456789012,
+            list=[123456789012.0, 5],
+            path=Path("x") / TOKEN,
+            error=ValueError(TOKEN),
+            set={TOKEN},
+        )
+        event = log.event(1)
+        assert event["arguments"]["‹redacted GH_TOKEN›"] == ["a ‹redacted GH_TOKEN› b ‹redacted GH_TOKEN›"]
+        assert event["row"] == "row ‹redacted GH_TOKEN›"
+        assert event["number"] == "‹redacted PIN_KEY›"
+        assert event["path"] == "x/‹redacted GH_TOKEN›"
+        assert event["url"] == "https://user:‹redacted DB_PASSWORD›@host/"
+        assert event["windows"] == "‹redacted DB_PASSWORD›"
+        assert json.loads(json.loads(event["nested"])["inner"]) == {"password": "‹redacted DB_PASSWORD›"}
+        assert log.events(row="row ‹redacted GH_TOKEN›").total == 1
+    stored = everything_on_disk(tmp_path)
+    for word in (TOKEN, "wörd", "w\\u00f6rd", "second line", "123456789012"):
+        assert word.encode() not in stored, word
+    assert verify(tmp_path).ok
+
+
+def test_secrets_are_replaced_in_blobs_and_at_their_edges(tmp_path: Path) -> None:
+    with Log.open(tmp_path, secrets={"GH_TOKEN": TOKEN}) as log:
+        log.append("shell", stdout="x" * 1020 + TOKEN + "y" * 20_000 + TOKEN + "z" * 1015, stderr="")
+        sha = log.blobs.put(b"\xff\0" + TOKEN.encode() * 2 + b"\xfe")
+        assert log.blobs.get(sha) == b"\xff\0" + "‹redacted GH_TOKEN›".encode() * 2 + b"\xfe"
+        spilled = log.event(1)["stdout"]
+        assert log.blobs.get(spilled["blob"]).decode().count("‹redacted GH_TOKEN›") == 2
+    stored = everything_on_disk(tmp_path)
+    assert TOKEN.encode() not in stored and TOKEN[:12].encode() not in stored
+    assert verify(tmp_path).ok
+
+
+def test_overlapping_secrets_leave_no_part_of_either() -> None:
+    redactor = Redactor({"A_KEY": "AAAABBBBCCCC", "B_KEY": "BBBBCCCCDDDDEEEE", "SHORT_KEY": "BBBBCCCCDDDD"})
+    assert redactor.text("x AAAABBBBCCCCDDDDEEEE y") == "x ‹redacted B_KEY› y"
+    assert redactor.text("x BBBBCCCCDDDD y") == "x ‹redacted SHORT_KEY› y"
+    assert redactor.text("AAAABBBBCCCCAAAABBBBCCCC") == "‹redacted A_KEY›‹redacted A_KEY›"
+    assert redactor.data(b"x AAAABBBBCCCCDDDDEEEE y") == "x ‹redacted B_KEY› y".encode()
+
+
+def test_of_two_names_with_one_value_the_first_is_shown() -> None:
+    assert Redactor({"Z_TOKEN": TOKEN, "A_TOKEN": TOKEN}).text(TOKEN) == "‹redacted A_TOKEN›"
+
+
+def test_text_without_secrets_is_returned_as_it_is() -> None:
+    text = "nothing here"
+    assert Redactor({"GH_TOKEN": TOKEN}).text(text) is text
+
+
+secrets = st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=12, max_size=30).filter(
+    lambda text: len(text.strip()) >= 12 and "redacted" not in text
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(secrets, st.text(max_size=20), st.text(max_size=20))
+def test_no_secret_is_left_in_any_form(secret: str, before: str, after: str) -> None:
+    redactor = Redactor({"MY_TOKEN": secret})
+    for form in (secret, json.dumps(secret), json.dumps(json.dumps(secret)), quote(secret, safe="")):
+        text = before + form + after
+        assert redactor.touches(json.dumps(text)) or secret.isdigit()
+        shown = redactor.text(text)
+        assert secret not in shown and "‹redacted MY_TOKEN›" in shown
+        data = redactor.data(text.encode("utf-8", "surrogatepass"))
+        assert secret.encode() not in data
