@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gm.gmloop.format.expressions import number
+from gm.gmloop.format.expressions import BLANKS, number
 from gm.gmloop.gml import kinds as k
 from gm.gmloop.gml import syntax as s
 from gm.gmloop.gml.parser import Parsed
@@ -40,7 +40,7 @@ def _stream(parsed: Parsed) -> list[object]:
     for index, kind in enumerate(tokens.kinds):
         while trivia < len(befores) and befores[trivia] == index:
             comment = text[tokens.trivia_starts[trivia] : tokens.trivia_ends[trivia]]
-            add(comment.rstrip(" \t\f\v"))
+            add(comment.rstrip(BLANKS))
             trivia += 1
         if kind == k.SEMICOLON or kind == k.LPAREN:
             if pending_comma:

@@ -30,6 +30,10 @@ _SYMBOLS: Final = {k.AND: "&&", k.OR: "||", k.XOR: "^^", k.NOT: "!"}
 _ATOMS: Final = (s.Literal, s.Template, s.Call, s.Member, s.Index, s.Paren, s.ArrayLiteral)
 
 
+BLANKS: Final = " \t\f\v\r\n"
+"""What the layout may take off the end of a comment or directive."""
+
+
 def number(text: str) -> str:
     """Return a number as the layout writes it: ``.5`` as ``0.5``, ``5.`` as ``5``."""
     if text[0] == ".":
@@ -147,7 +151,7 @@ class ExpressionLayout:
             if index + 1 < len(tokens.trivia_before) and tokens.trivia_before[index + 1] == before:
                 following = tokens.trivia_starts[index + 1]
             ends_line = self.lines_between(end, following) > 0
-        return Comment(self.text[start:end].rstrip(" \t\f\v"), own_line, ends_line)
+        return Comment(self.text[start:end].rstrip(BLANKS), own_line, ends_line)
 
     def lead(self, token: int) -> list[Doc]:
         """Return the comments that stand before a token, to be written in front of it."""

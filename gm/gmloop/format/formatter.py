@@ -15,6 +15,7 @@ from gm.gmloop.gml.macros import MacroTable, parse_with_macros
 from gm.gmloop.gml.parser import parse
 
 _NEWLINES: Final = {"lf": "\n", "crlf": "\r\n", "cr": "\r"}
+_ROUNDS: Final = 4  # a literal that the first round spreads over lines may move what is around it in the second
 _ANY_NEWLINE: Final = re.compile(r"\r\n|\r|\n")
 
 
@@ -61,12 +62,20 @@ def format_text(
     newline = _NEWLINES.get(options.end_of_line) or _dominant_newline(text)
     structural = macros.structural if macros is not None else ()
     known = None if macros is None else bodies
-    new = StatementLayout(parsed, options, structural, known, newline).program(parsed.tree)
+    new = text
+    again = parsed
+    for _ in range(_ROUNDS):
+        last, new = new, StatementLayout(again, options, structural, known, newline).program(again.tree)
+        if new == last:
+            break
+        again = parse(new, bodies)
+        if again.diagnostics:
+            break
     if lines is not None:
         new = _within(text, new, lines)
+        again = parse(new, bodies)
     if new == text:
         return Formatted("formatted", text)
-    again = parse(new, bodies)
     problem = again.diagnostics[0].message if again.diagnostics else difference(parsed, again)
     if problem is not None:
         return Formatted("refused", text, (), f"the layout would have changed its meaning ({problem})")

@@ -383,12 +383,19 @@ class StatementLayout(ExpressionLayout):
             self.write_block(node, level)
         elif isinstance(node, s.Empty):
             writer.text(";", level)
-        elif self.lines_before(node.first) == 0:
+        elif self.lines_before(node.first) == 0 and self._fits_behind(node, level):
             writer.text(" ", level)
             self.statement(node, level)
         else:
             writer.break_line()
             self.statement(node, level + 1)
+
+    def _fits_behind(self, node: s.Node, level: int) -> bool:
+        """Tell whether a statement may stay behind its head: it governs another, or it fits there."""
+        if isinstance(node, s.If | s.Loop | s.For | s.Switch | s.DoUntil | s.Try):
+            return True
+        text = None if self.has_trivia(node.first, node.stop) else self._flat_statement(node)
+        return text is None or len(text) + 2 <= self.writer.room(level)
 
     def _test(self, node: s.Node, level: int, behind: str) -> None:
         """Write what stands in the parentheses of a head; they are added where they are missing."""
