@@ -1,1 +1,1 @@
-"""The relay: holds the host's pipe, answers the opening, starts, replaces and feeds workers. Standard library only."""
+"""The relay: the host's pipe, the opening, and the life of the workers behind it. Standard library only."""
