@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import NotRequired, TypedDict
 
 from gm.errors import Unavailable, UsageError
-from gm.search.cache import discard, is_damage
+from gm.search.cache import discard, is_damage, open_cache
+from gm.search.fresh import Freshness, refresh
 from gm.search.git import NotARepository
 from gm.search.globs import path_matcher
 from gm.search.limit import Flag, Limit, Stopped
-from gm.search.lines import LINE_BITS, Freshness, open_lines, refresh
+from gm.search.lines import FORM, LINE_BITS, LINES
 from gm.search.query import Query, parse_query
 from gm.search.text import clip, decode, lines_of
 from gm.search.tokens import WORD, normalize, tokens_of
@@ -125,7 +126,7 @@ def search_lines(
                     "cache_unusable", f"No line index can be kept: {error}.", "Free disk space, or use grep."
                 ) from error
             if is_damage(error) and not elsewhere:
-                discard(root / ".gm" / "cache" / "lines.sqlite")
+                discard(root / ".gm" / "cache" / FORM.name)
                 notes.append("the line index was damaged and was made anew")
             else:
                 elsewhere = True
@@ -142,11 +143,11 @@ def _answer(
     notes: list[str],
     elsewhere: bool,
 ) -> SearchResult:
-    cache = open_lines(root, elsewhere=elsewhere)
+    cache = open_cache(root, FORM, elsewhere=elsewhere)
     fresh = Freshness()
     try:
         try:
-            fresh = refresh(cache, root, end)
+            fresh = refresh(cache, LINES, root, end)
         except NotARepository as error:
             raise Unavailable(
                 "not_a_repository",
@@ -160,7 +161,7 @@ def _answer(
         ranked = _rank(connection, query, limit, end)
         hits = _hits(root, query, ranked, limit, context, enclosing)
         files, lines = connection.execute(
-            "select count(*), coalesce(sum(lines), 0) from file join blob on blob = id"
+            "select count(*), coalesce(sum(weight), 0) from file join blob on blob = id"
         ).fetchone()
         skipped, skipped_total = _skipped(connection)
     finally:
@@ -220,7 +221,7 @@ def _narrow(connection: sqlite3.Connection, query: Query) -> bool:
     """Fill `temp.wanted` with the contents that may answer; False when all that is indexed may."""
     wanted = _filter(query)
     if wanted is None:
-        dead = "select 1 from blob where lines > 0 and id not in (select blob from file) limit 1"
+        dead = "select 1 from blob where weight > 0 and id not in (select blob from file) limit 1"
         if connection.execute(dead).fetchone() is None:
             return False
         rows: Iterable[tuple[int]] = connection.execute("select distinct blob from file")
@@ -296,6 +297,6 @@ def _position(line: str, tokens: set[str]) -> int:
 
 def _skipped(connection: sqlite3.Connection) -> tuple[list[SkippedFile], int]:
     rows = connection.execute(
-        "select path, skipped from file join blob on blob = id where skipped is not null order by path"
+        "select path, note from file join blob on blob = id where note is not null order by path"
     ).fetchall()
     return [SkippedFile(path=show_path(path), reason=reason) for path, reason in rows[:_SKIPPED_SHOWN]], len(rows)

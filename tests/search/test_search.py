@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from gm.errors import Unavailable, UsageError
-from gm.search import lines
+from gm.search import fresh
+from gm.search.cache import open_cache
+from gm.search.limit import Limit
+from gm.search.lines import FORM, LINES
 from gm.search.search import SearchResult, search_lines
 
 from .conftest import Repository
@@ -109,8 +112,8 @@ def test_a_checkout_back_to_a_known_state_reads_no_file_again(repository: Reposi
     repository.git("commit", "-qam", "two")
     search_lines(root, "two")
     repository.git("checkout", "-q", "HEAD~1")
-    cache = lines.open_lines(root)
-    assert lines.refresh(cache, root, lines.Limit()).added == 0
+    cache = open_cache(root, FORM)
+    assert fresh.refresh(cache, LINES, root, Limit()).added == 0
     cache.close()
     assert search_lines(root, "one")["total"] == 20
     assert search_lines(root, "two")["total"] == 0
@@ -243,13 +246,13 @@ def test_a_file_that_goes_between_listing_and_reading_is_no_hit_and_no_error(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repository.track({"a.txt": "needle a", "b.txt": "needle b"})
-    taken = lines.content_keys
+    taken = fresh.content_keys
 
-    def take_and_delete(listing: lines.Listing) -> dict[bytes, str]:
+    def take_and_delete(listing: fresh.Listing) -> dict[bytes, str]:
         (repository.root / "a.txt").unlink(missing_ok=True)
         return taken(listing)
 
-    monkeypatch.setattr(lines, "content_keys", take_and_delete)
+    monkeypatch.setattr(fresh, "content_keys", take_and_delete)
     assert places(search_lines(repository.root, "needle")) == [("b.txt", 1)]
 
 
@@ -258,15 +261,15 @@ def test_a_file_rewritten_between_listing_and_reading_is_never_kept_under_its_ol
 ) -> None:
     repository.track({"a.txt": "needle old"})
     repository.commit()
-    taken = lines.content_keys
+    taken = fresh.content_keys
 
-    def take_and_rewrite(listing: lines.Listing) -> dict[bytes, str]:
+    def take_and_rewrite(listing: fresh.Listing) -> dict[bytes, str]:
         repository.write("a.txt", "needle new")
         return taken(listing)
 
-    monkeypatch.setattr(lines, "content_keys", take_and_rewrite)
+    monkeypatch.setattr(fresh, "content_keys", take_and_rewrite)
     assert search_lines(repository.root, "new")["total"] == 1
-    monkeypatch.setattr(lines, "content_keys", taken)
+    monkeypatch.setattr(fresh, "content_keys", taken)
     repository.git("checkout", "-q", "HEAD", "--", "a.txt")
     assert search_lines(repository.root, "new")["total"] == 0
     assert search_lines(repository.root, "old")["total"] == 1
@@ -292,12 +295,12 @@ def test_an_index_that_is_cut_short_says_so_and_goes_on_in_the_next_call(reposit
 def test_dead_lines_are_dropped_when_they_outgrow_the_live_ones(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "_SPARE_LINES", 100)
+    monkeypatch.setattr(fresh, "_SPARE_WEIGHT", 100)
     for turn in range(8):
         repository.track({"a.txt": f"needle {turn}\n" * 60})
         assert search_lines(repository.root, "needle")["total"] == 60
     db = sqlite3.connect(repository.root / ".gm" / "cache" / "lines.sqlite")
-    assert db.execute("select sum(lines) from blob").fetchone()[0] <= 240
+    assert db.execute("select sum(weight) from blob").fetchone()[0] <= 240
 
 
 def test_threads_and_processes_search_one_workspace_at_the_same_time(repository: Repository) -> None:
@@ -325,11 +328,11 @@ def test_threads_and_processes_search_one_workspace_at_the_same_time(repository:
 def test_a_second_worker_answers_from_the_last_good_state_while_the_first_builds(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines, "_PATIENCE_S", 0.2)
+    monkeypatch.setattr(fresh, "_PATIENCE_S", 0.2)
     repository.track({"a.txt": "needle old"})
     search_lines(repository.root, "needle")
     repository.write("a.txt", "needle new")
-    lock = lines.FileLock(repository.root / ".gm" / "cache" / "lines.lock")
+    lock = fresh.FileLock(repository.root / ".gm" / "cache" / "lines.lock")
     assert lock.acquire()
     started = time.monotonic()
     result = search_lines(repository.root, "needle")
