@@ -11,7 +11,7 @@ from gm.work.board import Board, read_board
 from gm.work.gitstate import GitState, read_git_state
 from gm.work.rows import Broken, Row
 from gm.work.unknowns import Unknown
-from gm.work.witness import StaleWitness, stale_witnesses
+from gm.work.witness import Stale, stale_witnesses
 
 Event = dict[str, Any]
 _CHECKS = frozenset({"shell", "job-exit", "ci"})
@@ -56,7 +56,7 @@ class Facts:
     git_reason: str | None
     jobs: tuple[Job, ...]
     last_check: Event | None
-    stale: tuple[StaleWitness, ...] = field(default=())
+    stale: tuple[Stale, ...] = field(default=())
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -82,7 +82,8 @@ def gather_facts(run: Run) -> Facts:
         git = read_git_state(run.workspace)
     except GmError as error:
         reason = error.message
-    return Facts(board, git, reason, read_jobs(run), _last_check(run), tuple(stale_witnesses(run.log, run.workspace)))
+    stale = stale_witnesses(run.log.events(kinds={"row"}).events, run.workspace, run.digests)
+    return Facts(board, git, reason, read_jobs(run), _last_check(run), tuple(stale))
 
 
 def read_jobs(run: Run) -> tuple[Job, ...]:

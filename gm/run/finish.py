@@ -103,8 +103,7 @@ def open_items(facts: Facts, background: Sequence[str]) -> tuple[OpenItem, ...]:
             OpenItem("unknown", unknown.id, text, f"gm.unknown_resolve(id={unknown.id!r}, answer=…, source=…)")
         )
     for stale in facts.stale:
-        text = f"the witness of {stale.row} is stale: {', '.join(stale.paths[:3])} changed after it"
-        items.append(OpenItem("stale witness", stale.row, text, "run the check again"))
+        items.append(OpenItem("stale witness", stale.row, stale.text(), "run the check again"))
     check = facts.last_check
     if check is not None and not check.get("ok"):
         text = f"the last check failed (seq {check['seq']})"

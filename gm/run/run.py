@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gm.run.log import Log
+from gm.work.witness import Digests
 
 
 @dataclass(slots=True)
@@ -45,6 +46,7 @@ class Run:
         workspace: absolute, symlinks resolved.
         log: the run's log.
         progress: where its steps stand.
+        digests: sha256 of files, kept so that nothing is read twice.
     """
 
     def __init__(self, folder: Path, workspace: Path, log: Log) -> None:
@@ -53,6 +55,7 @@ class Run:
         self.workspace = workspace
         self.log = log
         self.progress = Progress()
+        self.digests = Digests()
 
     @classmethod
     def begin(cls, folder: Path, workspace: Path, *, secrets: Mapping[str, str], about: Mapping[str, Any]) -> Run:

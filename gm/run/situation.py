@@ -128,11 +128,7 @@ def _mark(entry: Entry) -> str:
 
 
 def _warnings(run: Run, facts: Facts, since: Sequence[Event], focus: str | None) -> list[str]:
-    warnings = [
-        f"stale witness of {stale.row}: {', '.join(stale.paths[:3])} changed after event {stale.event}; "
-        "run the check again"
-        for stale in facts.stale
-    ]
+    warnings = [f"{stale.text()}; run the check again" for stale in facts.stale]
     warnings += [f"broken plan file {b.path}, line {b.line}: {b.reason}" for b in facts.broken]
     warnings += [f"circle in `after`: {' → '.join((*circle, circle[0]))}" for circle in facts.board.cycles]
     for job in facts.jobs:

@@ -6,23 +6,20 @@ import asyncio
 import contextlib
 import sys
 import traceback
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
 import anyio.to_thread
 
-from gm.body.host import BodyHost
-from gm.body.process import BodySource
+from gm.body.platform import open_bodies
 from gm.errors import GmError
 from gm.run.run import Run
-from gm.system.processes import ProcessStarter
 from gm.verbs.all import builtin_registry
 from gm.verbs.jobs import adopt_jobs, stop_all_jobs, watch_jobs
 from gm.worker.options import Options
 from gm.worker.server import GmServer
 from gm.worker.session import Session
+from gm.worker.socket import VerbSocket
 from gm.worker.wire import Wire
 
 _END_S = 1.5
@@ -33,23 +30,6 @@ async def serve(options: Options, source: int, sink: int) -> None:
     """Serve the relay on two descriptors until it closes the pipe or says stop."""
     worker = _Worker(options, source, sink)
     await worker.run()
-
-
-@asynccontextmanager
-async def processes() -> AsyncIterator[tuple[ProcessStarter, BodySource]]:
-    """Open what starts programs and bodies: the fork server on Linux, plain children and spares elsewhere."""
-    if sys.platform == "linux":
-        from gm.body.forkbody import ForkedBodies
-        from gm.body.forkclient import ForkClient
-
-        async with ForkClient() as client:
-            yield client, ForkedBodies(client)
-    else:
-        from gm.body.spares import SpareBodies
-        from gm.system.direct import DirectStarter
-
-        async with SpareBodies() as spares:
-            yield DirectStarter(), spares
 
 
 class _Worker:
@@ -63,14 +43,12 @@ class _Worker:
 
     async def run(self) -> None:
         verbs = builtin_registry()
-        async with (
-            processes() as (starter, source),
-            BodyHost(verbs, source) as bodies,
-            anyio.create_task_group() as tasks,
-        ):
+        async with open_bodies(verbs) as (bodies, starter), anyio.create_task_group() as tasks:
             self._session = Session(self._options, self._wire, verbs, starter, bodies)
             self._server = GmServer(self._session, self._wire)
             self._session.when_opened(lambda run: tasks.start_soon(self._tend, run))
+            socket = VerbSocket(self._session)
+            self._session.when_opened(lambda run: tasks.start_soon(socket.serve, run))
             tasks.start_soon(self._session.keep_durable)
             tasks.start_soon(self._serve)
             self._wire.start()

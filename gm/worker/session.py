@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -109,7 +110,7 @@ class Session:
         return await anyio.to_thread.run_sync(check_workspace, candidates[0] if candidates else Path())
 
     def _about(self) -> dict[str, Any]:
-        return {"host": self.host} if self.host else {}
+        return {"pid": os.getpid(), **({"host": self.host} if self.host else {})}
 
     def _take(self, opened: Opened) -> None:
         run = self.run = opened.run
@@ -118,7 +119,13 @@ class Session:
             run.progress.steps = self.options.steps
         if opened.resumed:
             interrupted = close_interrupted(run)
-            run.record("restart", boot=self.options.boot, connection=self.options.connection, interrupted=interrupted)
+            run.record(
+                "restart",
+                boot=self.options.boot,
+                connection=self.options.connection,
+                interrupted=interrupted,
+                **self._about(),
+            )
         for do in self._on_open:
             do(run)
 
@@ -187,6 +194,25 @@ class Session:
     async def call_from_body(self, call: VerbCall) -> dict[str, Any]:
         """Call a verb for a body."""
         return await self.call_verb(call.verb, call.arguments, cause=call.cause, surface="body", report=call.report)
+
+    async def call_from_shell(
+        self, verb: str, arguments: dict[str, Any], report: Callable[[str], None]
+    ) -> dict[str, Any]:
+        """Call a verb for `gm call`, as an action of its own in the log."""
+        run = self.run
+        assert run is not None
+        seq = run.record("action", tool=verb, arguments=arguments, inFlight=self.calls.in_flight, surface="shell")
+        error: GmError | None = None
+        started = time.monotonic()
+        try:
+            return await self.call_verb(verb, arguments, cause=seq, surface="shell", report=report)
+        except GmError as raised:
+            error = raised
+            raise
+        finally:
+            ms = round((time.monotonic() - started) * 1000)
+            failed = {} if error is None else {"error": {"code": error.code, "message": error.message}}
+            run.record("result", of=seq, tool=verb, ok=error is None, ms=ms, **failed)
 
     # --- what the context shows ---
 
