@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gm.verbs import changes, files
+from gm.verbs import changes, files, shell
 from gm.verbs.registry import Registry, Verb
 
-FAMILIES = (files, changes)
+FAMILIES = (files, changes, shell)
 """The modules, in the order in which `gm.verbs()` lists their verbs."""
 
 

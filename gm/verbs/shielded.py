@@ -11,23 +11,30 @@ import anyio
 Result = TypeVar("Result")
 
 
-async def to_the_end(work: Coroutine[Any, Any, Result]) -> Result:
+async def to_the_end(work: Coroutine[Any, Any, Result], *, stop: asyncio.Event | None = None) -> Result:
     """Run `work` to its end and return its result; a cancellation that comes meanwhile is raised after it.
+
+    Args:
+        work: runs in a task of its own, which is over when this returns or raises.
+        stop: set when the call is cancelled, so that the work can end early.
 
     Raises:
         asyncio.CancelledError: the call was cancelled; `work` is complete.
         BaseException: what `work` raises.
     """
     task = asyncio.ensure_future(work)
-    cancelled: asyncio.CancelledError | None = None
-    with anyio.CancelScope(shield=True):
-        while not task.done():
-            try:
-                await asyncio.wait([task])
-            except asyncio.CancelledError as error:
-                cancelled = error
-    if cancelled is not None:
+    try:
+        await asyncio.wait([task])
+    except asyncio.CancelledError:
+        if stop is not None:
+            stop.set()
+        with anyio.CancelScope(shield=True):
+            while not task.done():
+                try:
+                    await asyncio.wait([task])
+                except asyncio.CancelledError:
+                    continue
         if not task.cancelled():
             task.exception()
-        raise cancelled
+        raise
     return task.result()
