@@ -94,6 +94,9 @@ def _ended(value: Any, notes: list[str]) -> dict[str, Any]:
         if odd:
             notes.append(f"Shown by repr, because JSON has no such value: {', '.join(sorted(odd))}.")
     except (TypeError, ValueError, RecursionError, MemoryError) as error:
+        if isinstance(value, dict | list | float) and "Out of range float" in str(error):
+            notes.append("NaN and infinite numbers are shown as text, because JSON has none.")
+            return _ended(_finite(value), notes)
         notes.append(f"The value is shown by repr, because it is no JSON: {error}.")
         value, text = _repr(value), json.dumps(_repr(value))
     _flush()
@@ -104,8 +107,17 @@ def _ended(value: Any, notes: list[str]) -> dict[str, Any]:
     return {"end": {"ok": True, "value": json.loads(text) if odd else value, "notes": notes}}
 
 
+def _finite(value: Any) -> Any:
+    """Return a value with its numbers that are not finite as text."""
+    if isinstance(value, float):
+        return value if value - value == 0 else repr(value)
+    if isinstance(value, dict):
+        return {name if isinstance(name, str) else repr(name): _finite(item) for name, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
+
+
 def _failed(error: BaseException, code: str) -> dict[str, Any]:
-    described = describe_error(error, code, MEMORY_TEXT)
+    described = describe_error(error, code, MEMORY_TEXT, sys.argv[0])
     _flush()
     return {"end": {"ok": False, "error": json.loads(json.dumps(described, default=_repr))}}
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
+from gm.body import jssource
+from gm.body.javascript import JavaScriptBodies, find_runtime
+from gm.body.jserror import explain, javascript_refused
 from gm.body.limits import BODIES, DEFAULT_BUDGET_MS, MAX_BUDGET_MS
 from gm.body.process import BodySource
-from gm.body.result import BodyResult, Language, State
+from gm.body.result import BodyResult, State
 from gm.body.running import CallVerb, Order, Report, RunningBody
 from gm.body.table import VerbTable
 from gm.errors import Conflict, NotFound, UsageError
@@ -80,6 +83,7 @@ class BodyHost:
         self.starter = starter
         self._table: VerbTable | None = None
         self._python = python
+        self._javascript = JavaScriptBodies(starter)
         self._bodies: dict[str, RunningBody] = {}
         self._numbers = itertools.count(1)
 
@@ -88,6 +92,7 @@ class BodyHost:
 
     async def __aexit__(self, *_: object) -> None:
         await self.stop_all("The worker that ran the body ended.", "worker_end")
+        await self._javascript.close()
 
     def verbs_changed(self) -> None:
         """The registry holds other verbs now; bodies that start from now on see them."""
@@ -143,14 +148,35 @@ class BodyHost:
         if sum(body.state == "running" for body in self._bodies.values()) >= BODIES:
             message = f"{BODIES} bodies run already."
             raise Conflict("too_many_bodies", message, "Stop background runs with job_stop.")
-        language: Language = lang or "python"
-        order = Order(self._name(cause), code, language, run, cause, budget, call, report, notes=notes)
-        body = RunningBody(order, self._table_of(verbs), self._python)
+        wait = budget / 1000 if background_after is None else min(budget / 1000, background_after)
+        order = Order(self._name(cause), code, "python", run, cause, budget, call, report, notes=notes)
+        table = self._table_of(verbs)
+        if lang == "js":
+            return await self._run_javascript(order, table, wait)
+        result = await self._carry_out(order, table, self._python, wait)
+        if lang is not None or result.error is None or result.error["code"] != "syntax_error":
+            return result
+        if not await asyncio.to_thread(jssource.is_javascript, code):
+            return result
+        if find_runtime() is None:
+            return replace(result, error=javascript_refused(result.error, code))
+        return await self._run_javascript(replace(order, detected=True), table, wait)
+
+    async def _run_javascript(self, order: Order, table: VerbTable, wait: float) -> BodyResult:
+        order = replace(order, lang="js")
+        try:
+            prepared = await asyncio.to_thread(jssource.prepare, order.code)
+        except UsageError:
+            prepared = jssource.Prepared(order.code, ())  # the runtime says what is wrong with it
+        order = replace(order, sent=prepared.code, explain=lambda error: explain(error, order.code, prepared))
+        return await self._carry_out(order, table, self._javascript, wait)
+
+    async def _carry_out(self, order: Order, table: VerbTable, source: BodySource, wait: float) -> BodyResult:
+        body = RunningBody(order, table, source)
         self._bodies[order.name] = body
         try:
             await body.start()
-            seconds = budget / 1000 if background_after is None else min(budget / 1000, background_after)
-            await asyncio.wait([body.done], timeout=seconds)
+            await asyncio.wait([body.done], timeout=wait)
         finally:
             if body.done.done():
                 del self._bodies[order.name]

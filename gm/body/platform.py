@@ -21,13 +21,13 @@ async def open_bodies() -> AsyncIterator[BodyHost]:
 
         async with ForkClient() as client, BodyHost(ForkedBodies(client), client) as host:
             yield host
-        return
-    from gm.body.spares import Spares
-    from gm.system.direct import DirectStarter
+    else:
+        from gm.body.spares import Spares
+        from gm.system.direct import DirectStarter
 
-    starter = DirectStarter()
-    try:
-        async with Spares(starter) as spares, BodyHost(spares, starter) as host:
-            yield host
-    finally:
-        await starter.end_all()
+        starter = DirectStarter()
+        try:
+            async with Spares(starter) as spares, BodyHost(spares, starter) as host:
+                yield host
+        finally:
+            await starter.end_all()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gm.body.channel import encode_line
-from gm.body.limits import BACKGROUND_LIFE_S, OUTPUT_BYTES, VERB_CALLS
+from gm.body.limits import BACKGROUND_LIFE_S, MEMORY_BYTES, OUTPUT_BYTES, VERB_CALLS
 from gm.body.output import Output, Printed
 from gm.body.process import BodyEvents, BodyProcess, BodySource, Stream
 from gm.body.result import BodyResult, Language, State
@@ -23,6 +23,7 @@ Report = Callable[[str], None]
 
 _CANCEL_S = 4.0
 _EXCERPT = 1024
+_HEAP_FULL = b"JavaScript heap out of memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,8 @@ class Order:
         report: says in the call's progress what it is doing.
         detected: it was sent without a language and is no Python.
         notes: what its result should say beside its own notes.
+        sent: what the process gets, when it is not the source as it stands.
+        explain: makes the error that the process told the one that is shown.
     """
 
     name: str
@@ -73,6 +76,8 @@ class Order:
     report: Report
     detected: bool = False
     notes: tuple[str, ...] = ()
+    sent: str | None = None
+    explain: Callable[[dict[str, Any]], dict[str, Any]] = lambda error: error
 
 
 class RunningBody(BodyEvents):
@@ -138,7 +143,7 @@ class RunningBody(BodyEvents):
         if self.state != "running":
             self._process.kill()
             return
-        self._process.send(encode_line({"code": order.code, "workspace": str(order.run.workspace)}))
+        self._process.send(encode_line({"code": order.sent or order.code, "workspace": str(order.run.workspace)}))
         self._process.send(self._table.line)
 
     def snapshot(self) -> BodyResult:
@@ -171,6 +176,10 @@ class RunningBody(BodyEvents):
 
     def died(self, reason: str) -> None:
         """The process ended without an answer."""
+        if _HEAP_FULL in self._output.whole("stderr"):
+            message = f"The body needed more memory than its limit of {MEMORY_BYTES // 1024**2:,} MB."
+            self._fail(GmError("memory_limit", message, "Work on smaller pieces."))
+            return
         message = f"The body ended without a value: {reason}."
         self._fail(GmError("body_died", message, "What its verbs did before that is done; query_log shows it."))
 
@@ -256,7 +265,7 @@ class RunningBody(BodyEvents):
         if end["ok"]:
             self._end("done", end["value"], tuple(end["notes"]), None, None)
         else:
-            self._end("failed", None, tuple(end.get("notes", ())), end["error"], None)
+            self._end("failed", None, tuple(end.get("notes", ())), self.order.explain(end["error"]), None)
 
     def _end(
         self, state: State, value: Any, notes: tuple[str, ...], error: dict[str, Any] | None, reason: str | None

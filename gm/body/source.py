@@ -116,13 +116,14 @@ def _syntax_error(message: str, node: Any, code: str) -> SyntaxError:
 # --- errors as a body's author reads them -------------------------------------------------------------------------
 
 
-def describe_error(error: BaseException, code: str, limits: str) -> dict[str, Any]:
+def describe_error(error: BaseException, code: str, limits: str, workspace: str) -> dict[str, Any]:
     """Return what a failing body answers: `{code, message, hint, type, line?, trace}` and a verb's further data.
 
     Args:
         error: what the body raised.
         code: its source.
         limits: how the memory limit is named, `2,048 MB`.
+        workspace: a line of a module in this folder is shown as well.
     """
     lines = code.splitlines()
     described: dict[str, Any] = {"type": type(error).__name__}
@@ -140,7 +141,7 @@ def describe_error(error: BaseException, code: str, limits: str) -> dict[str, An
     frames = list(_frames(error.__traceback__))
     if frames:
         described["line"] = frames[-1][0]
-    described["trace"] = "\n".join(_trace(error, lines))
+    described["trace"] = "\n".join(_trace(error, lines, workspace))
     return described
 
 
@@ -158,20 +159,20 @@ def _headline(error: BaseException) -> str:
     return f"{name}: {text}" if text else name
 
 
-def _trace(error: BaseException, lines: list[str]) -> Iterator[str]:
+def _trace(error: BaseException, lines: list[str], workspace: str) -> Iterator[str]:
     frames = list(_frames(error.__traceback__))
     for index, (line, start, end) in enumerate(frames):
         if len(frames) > _SHOWN_FRAMES and index == _SHOWN_FRAMES // 2:
             yield f"… {len(frames) - _SHOWN_FRAMES} more lines of the body …"
         if len(frames) <= _SHOWN_FRAMES or not _SHOWN_FRAMES // 2 <= index < len(frames) - _SHOWN_FRAMES // 2:
             yield from _marked(line, start, end, lines)
-    origin = _origin(error.__traceback__)
+    origin = _origin(error.__traceback__, workspace)
     if origin:
         yield f"raised in {origin}"
     if isinstance(error, BaseExceptionGroup):
         for number, member in enumerate(error.exceptions[:_SHOWN_FRAMES], 1):
             yield f"{number} of {len(error.exceptions)}: {_headline(member)}"
-            yield from (_INDENT + text for text in _trace(member, lines))
+            yield from (_INDENT + text for text in _trace(member, lines, workspace))
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     if cause is not None and not isinstance(error, GmError):
         yield f"{'caused by' if error.__cause__ else 'while handling'} {_headline(cause)}"
@@ -192,15 +193,14 @@ def _frames(trace: TracebackType | None) -> Iterator[tuple[int, int | None, int 
         trace = trace.tb_next
 
 
-def _origin(trace: TracebackType | None) -> str:
-    """Return where an error was raised when that is a module rather than the body."""
+def _origin(trace: TracebackType | None, workspace: str) -> str:
+    """Return where an error was raised when that is a module of the workspace."""
     if trace is None:
         return ""
     while trace.tb_next is not None:
         trace = trace.tb_next
     frame_code = trace.tb_frame.f_code
-    module = trace.tb_frame.f_globals.get("__name__", "")
-    if frame_code.co_filename == FILENAME or module.startswith("gm.body."):
+    if not frame_code.co_filename.startswith(workspace):
         return ""
     return f"{frame_code.co_filename}, line {trace.tb_lineno}, in {frame_code.co_qualname}"
 

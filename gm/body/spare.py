@@ -21,7 +21,7 @@ def serve_spare() -> int:
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)
     os.close(nothing)
-    link = PipeLink(open(incoming, "rb"), outgoing)
+    link = PipeLink(os.fdopen(incoming, "rb"), outgoing)
     runner = asyncio.Runner()
     child.warm(runner)
     try:
