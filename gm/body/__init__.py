@@ -7,9 +7,9 @@ What the worker uses (this file imports nothing, because the bodies' processes i
     from gm.body.running import VerbCall              # what `call` is given
     from gm.body.platform import open_bodies          # the host and the ProcessStarter of this system
 
-    async with open_bodies() as host:          # once, in the worker's main thread; host.starter is a ProcessStarter
+    async with open_bodies(registry) as (host, starter):          # once, in the worker's main thread
         result = await host.run(
-            code, run=run, cause=action_seq, verbs=registry, call=call, lang=lang, timeout_ms=timeout_ms,
+            code, run=run, cause=action_seq, call=call, lang=lang, timeout_ms=timeout_ms,
             background_after=None if has_progress_token else BACKGROUND_AFTER_S, report=report,
         )
 

@@ -72,16 +72,14 @@ class BodyHost:
     """Runs bodies; leaving it ends all that still run.
 
     Args:
+        registry: the verbs that bodies can call.
         python: starts the processes of Python bodies; entered and left by its owner.
         starter: starts programs; entered and left by its owner.
-
-    Attributes:
-        starter: starts programs in groups of their own, for bodies and verbs alike.
     """
 
-    def __init__(self, python: BodySource, starter: ProcessStarter) -> None:
-        self.starter = starter
-        self._table: VerbTable | None = None
+    def __init__(self, registry: Registry, python: BodySource, starter: ProcessStarter) -> None:
+        self._registry = registry
+        self._table = VerbTable(registry)
         self._python = python
         self._javascript = JavaScriptBodies(starter)
         self._bodies: dict[str, RunningBody] = {}
@@ -96,12 +94,7 @@ class BodyHost:
 
     def verbs_changed(self) -> None:
         """The registry holds other verbs now; bodies that start from now on see them."""
-        self._table = None
-
-    def _table_of(self, verbs: Registry) -> VerbTable:
-        if self._table is None or self._table.registry is not verbs:
-            self._table = VerbTable(verbs)
-        return self._table
+        self._table = VerbTable(self._registry)
 
     async def run(
         self,
@@ -109,7 +102,6 @@ class BodyHost:
         *,
         run: Run,
         cause: int | None,
-        verbs: Registry,
         call: CallVerb,
         lang: Literal["python", "js"] | None = None,
         timeout_ms: int | None = None,
@@ -124,7 +116,6 @@ class BodyHost:
             code: the body.
             run: the run whose log gets its events.
             cause: seq of the action it stands under.
-            verbs: what it can call; after a change of their set, call `verbs_changed`.
             call: runs a verb for it.
             lang: its language; when missing it is Python, unless it is plainly JavaScript.
             timeout_ms: its budget; above the largest one it is cut to that.
@@ -150,29 +141,28 @@ class BodyHost:
             raise Conflict("too_many_bodies", message, "Stop background runs with job_stop.")
         wait = budget / 1000 if background_after is None else min(budget / 1000, background_after)
         order = Order(self._name(cause), code, "python", run, cause, budget, call, report, notes=notes)
-        table = self._table_of(verbs)
         if lang == "js":
-            return await self._run_javascript(order, table, wait)
-        result = await self._carry_out(order, table, self._python, wait)
+            return await self._run_javascript(order, wait)
+        result = await self._carry_out(order, self._python, wait)
         if lang is not None or result.error is None or result.error["code"] != "syntax_error":
             return result
         if not await asyncio.to_thread(jssource.is_javascript, code):
             return result
         if find_runtime() is None:
             return replace(result, error=javascript_refused(result.error, code))
-        return await self._run_javascript(replace(order, detected=True), table, wait)
+        return await self._run_javascript(replace(order, detected=True), wait)
 
-    async def _run_javascript(self, order: Order, table: VerbTable, wait: float) -> BodyResult:
+    async def _run_javascript(self, order: Order, wait: float) -> BodyResult:
         order = replace(order, lang="js")
         try:
             prepared = await asyncio.to_thread(jssource.prepare, order.code)
         except UsageError:
             prepared = jssource.Prepared(order.code, ())  # the runtime says what is wrong with it
         order = replace(order, sent=prepared.code, explain=lambda error: explain(error, order.code, prepared))
-        return await self._carry_out(order, table, self._javascript, wait)
+        return await self._carry_out(order, self._javascript, wait)
 
-    async def _carry_out(self, order: Order, table: VerbTable, source: BodySource, wait: float) -> BodyResult:
-        body = RunningBody(order, table, source)
+    async def _carry_out(self, order: Order, source: BodySource, wait: float) -> BodyResult:
+        body = RunningBody(order, self._table, source)
         self._bodies[order.name] = body
         try:
             await body.start()
