@@ -1,4 +1,4 @@
-"""`gm call <verb>`: a verb from a shell, through the live worker of the workspace or, without one, in its newest run."""
+"""`gm call <verb>`: a verb from a shell, through the workspace's live worker or, without one, in its newest run."""
 
 from __future__ import annotations
 

@@ -16,11 +16,12 @@ def main(argv: Sequence[str]) -> int:
     from gm.system.processes import die_with_parent
 
     die_with_parent(signal.SIGKILL)
-    if os.getppid() == 1:
-        return 0
     from gm.worker.options import parse
 
     options = parse(argv)
+    from gm.worker.sdk import import_server
+
+    import_server()
     import anyio
 
     from gm.worker.life import serve
