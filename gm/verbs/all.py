@@ -2,10 +2,34 @@
 
 from __future__ import annotations
 
-from gm.verbs import changes, files, shell
+from gm.verbs import (
+    changes,
+    files,
+    git_branches,
+    git_commits,
+    git_exchange,
+    git_history,
+    git_status,
+    resolving,
+    rows,
+    shell,
+    unknowns,
+)
 from gm.verbs.registry import Registry, Verb
 
-FAMILIES = (files, changes, shell)
+FAMILIES = (
+    files,
+    changes,
+    shell,
+    git_status,
+    git_commits,
+    git_history,
+    git_branches,
+    git_exchange,
+    rows,
+    resolving,
+    unknowns,
+)
 """The modules, in the order in which `gm.verbs()` lists their verbs."""
 
 

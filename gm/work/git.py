@@ -38,6 +38,8 @@ _OF_ANOTHER_REPOSITORY = (
     "GIT_DIFF_OPTS",
 )
 _OPENS_WINDOWS = ("DISPLAY", "WAYLAND_DISPLAY", "GPG_TTY")
+# a `git gc` in the background would outlive the call; the person's own git does it
+_WRITE_OPTIONS = ("-c", "gc.auto=0", "-c", "maintenance.auto=false")
 _READ_OPTIONS = ("-c", "core.quotePath=false", "-c", "color.ui=false", "-c", "log.showSignature=false")
 
 
@@ -66,7 +68,7 @@ def git_command(args: Sequence[str], *, read: bool) -> list[str]:
 
     Args:
         args: subcommand and arguments.
-        read: it changes nothing; options that would reach hooks of a writing git are given to reads only.
+        read: it changes nothing; options that would change what hooks see are given to reads only.
 
     Raises:
         Unavailable: `git_missing`.
@@ -76,7 +78,7 @@ def git_command(args: Sequence[str], *, read: bool) -> list[str]:
         raise Unavailable(
             "git_missing", "There is no git on PATH.", "Install git; everything else of gm works without."
         )
-    options = _READ_OPTIONS if read else ()
+    options = _READ_OPTIONS if read else _WRITE_OPTIONS
     return [program, "--no-pager", "-c", "core.fsmonitor=false", *options, *args]
 
 

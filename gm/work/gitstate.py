@@ -50,6 +50,11 @@ class Entry:
         """Whether the working tree differs from the index."""
         return self.kind in ("changed", "renamed") and self.tree != "."
 
+    def brief(self) -> str:
+        """Return one short line: git's two letters (`??`, `UU`, ` M` …) and the path."""
+        letters = "??" if self.kind == "untracked" else (self.index + self.tree).replace(".", " ")
+        return f"{letters} {show_path(self.path)}"
+
     def change(self, letter: str) -> str:
         """Return a letter of git as a word."""
         return _MARKS.get(letter, letter)
@@ -111,6 +116,12 @@ class GitState:
     def conflicts(self) -> tuple[Entry, ...]:
         """The paths with conflicts."""
         return tuple(entry for entry in (*self.entries, *self.plan) if entry.kind == "unmerged")
+
+    @property
+    def plan_commit(self) -> str:
+        """The call that commits the plan's files."""
+        folders = sorted({entry.path.partition("/")[0] for entry in self.plan})
+        return f"gm.git_commit(message='Plan', paths={folders})"
 
 
 @dataclass(frozen=True, slots=True)
