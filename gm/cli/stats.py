@@ -96,7 +96,8 @@ def _cells(label: str, values: Sequence[float | None], unit: str) -> list[str]:
         if first is None or second is None:
             cells.append("")
         else:
-            cells.append(("+" if second >= first else "−") + _shown(abs(second - first), unit))
+            shown = _shown(abs(second - first), unit)
+            cells.append("=" if first == second else f"+{shown}" if second > first else f"−{shown}")
     return cells
 
 

@@ -55,6 +55,10 @@ class LogReader:
                 elif event:
                     yield event
 
+    def event(self, seq: int) -> Event | None:
+        """Return the event `seq`, or None."""
+        return next(self.events(Selection(since=seq - 1, until=seq)), None)
+
     def page(
         self,
         wanted: Selection = _EVERYTHING,
@@ -109,6 +113,13 @@ class LogReader:
                 offset = min(offset, self.path.stat().st_size)
 
 
+def _seq_of(line: bytes) -> int:
+    """Return what a line begins with as its seq, without parsing it; a number above all when it does not."""
+    comma = line.find(b",", 7, 28)
+    digits = line[7:comma]
+    return int(digits) if line.startswith(b'{"seq":') and digits.isdigit() else 2**63
+
+
 def _filter(wanted: Selection, text: TextSearch | None) -> Callable[[bytes], Event | None]:
     """Return a function from a line to its event, `{}` when it is not wanted, None when it is no event."""
     kinds = None
@@ -116,6 +127,8 @@ def _filter(wanted: Selection, text: TextSearch | None) -> Callable[[bytes], Eve
         kinds = [b'"kind":"' + needle_of(kind) + b'"' for kind in wanted.kinds]
 
     def accepts(line: bytes) -> Event | None:
+        if wanted.since and _seq_of(line) <= wanted.since:
+            return {}
         if kinds is not None and line.startswith(b'{"seq":') and not any(kind in line for kind in kinds):
             return {}
         if text is not None and not text.matches(line):

@@ -17,6 +17,7 @@ from gm.system.locks import FileLock
 
 _HEAD_BYTES = 64 * 1024
 _TAIL_BYTES = 512 * 1024
+_TIME_CHARACTERS = len("YYYYMMDD-HHMMSS")
 _LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"
 
 GITIGNORE = b"""\
@@ -85,10 +86,11 @@ def new_run_id() -> str:
 def list_runs(state_folder: Path) -> list[RunInfo]:
     """Return the runs, the newest first; folders without a log are left out."""
     try:
-        folders = sorted(runs_folder(state_folder).iterdir(), key=lambda folder: folder.name, reverse=True)
+        folders = list(runs_folder(state_folder).iterdir())
     except OSError:
         return []
-    return [info for folder in folders if (info := read_run(folder)) is not None]
+    runs = [info for folder in folders if (info := read_run(folder)) is not None]
+    return sorted(runs, key=lambda run: (run.id[:_TIME_CHARACTERS], run.started or "", run.id), reverse=True)
 
 
 def find_run(state_folder: Path, name: str | None) -> RunInfo:

