@@ -57,11 +57,13 @@ class Host:
         notifications: what the server told without being asked.
         process: the relay.
         stateless: speak 2026-07-28, with an envelope in each request.
+        roots: what it answers to `roots/list`, as `file://` URIs.
     """
 
     process: subprocess.Popen[bytes]
     stateless: bool = False
     notifications: list[Json] = field(default_factory=list)
+    roots: list[str] = field(default_factory=list)
     _answers: dict[str, queue.SimpleQueue[tuple[float, Json]]] = field(default_factory=dict)
     _next_id: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -97,7 +99,8 @@ class Host:
             if "method" in frame:
                 self.notifications.append(frame)
                 if frame["method"] == "roots/list" and "id" in frame:
-                    self.write({"jsonrpc": "2.0", "id": frame["id"], "result": {"roots": []}})
+                    roots = [{"uri": uri} for uri in self.roots]
+                    self.write({"jsonrpc": "2.0", "id": frame["id"], "result": {"roots": roots}})
                 continue
             waiting = self._answers.get(json.dumps(frame.get("id")))
             if waiting is not None:
@@ -133,9 +136,11 @@ class Host:
         """Send a notification."""
         self.write({"jsonrpc": "2.0", "method": method, **({} if params is None else {"params": params})})
 
-    def send(self, method: str, params: Json | None = None) -> int:
-        """Send a request; its id, for `wait`."""
-        self._next_id += 1
+    def send(self, method: str, params: Json | None = None, *, request_id: Any = None) -> Any:
+        """Send a request; its id, for `wait`, is the next number unless one is given."""
+        if request_id is None:
+            self._next_id += 1
+            request_id = self._next_id
         params = dict(params or {})
         if self.stateless:
             envelope = {
@@ -144,11 +149,16 @@ class Host:
                 CLIENT_CAPABILITIES_META_KEY: {},
             }
             params["_meta"] = {**envelope, **params.get("_meta", {})}
-        self._answers[json.dumps(self._next_id)] = queue.SimpleQueue()
-        self.write({"jsonrpc": "2.0", "id": self._next_id, "method": method, "params": params})
-        return self._next_id
+        self._answers[json.dumps(request_id)] = queue.SimpleQueue()
+        self.write({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
+        return request_id
 
-    def wait(self, request: int, timeout: float = 60.0, *, since: float | None = None) -> Answer:
+    def answered(self, request: Any) -> bool:
+        """Whether an answer to a request has arrived and nobody has waited for it."""
+        waiting = self._answers.get(json.dumps(request))
+        return waiting is not None and not waiting.empty()
+
+    def wait(self, request: Any, timeout: float = 60.0, *, since: float | None = None) -> Answer:
         """Wait for the answer to a request.
 
         Raises:
