@@ -34,7 +34,7 @@ class BuildInfo:
     """The content of `build.json`.
 
     `files` maps each path (with `/`) to the sha256 of its bytes, or to `link:<target>` for a symbolic link; the file
-    `build.json` itself is not listed.
+    `build.json` itself is not listed. `serial` and `commit` are 0 and empty in what was not made by a release.
     """
 
     build: str
@@ -47,12 +47,16 @@ class BuildInfo:
     public_keys: Mapping[str, str] = field(default_factory=dict)
     development: bool = False
     glibc: str | None = None
+    serial: int = 0
+    commit: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Return the object as it stands in `build.json`."""
         content: dict[str, Any] = {
             "build": self.build,
             "version": self.version,
+            "serial": self.serial,
+            "commit": self.commit,
             "target": self.target,
             "python": self.python,
             "relayProtocol": self.relay_protocol,
@@ -101,6 +105,8 @@ def read_build(folder: Path) -> BuildInfo:
             public_keys={str(name): str(key) for name, key in (content.get("publicKeys") or {}).items()},
             development=bool(content.get("development", False)),
             glibc=content.get("glibc"),
+            serial=int(content.get("serial", 0)),
+            commit=str(content.get("commit", "")),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BuildDamaged("build_damaged", f"{path} lacks or garbles {error}") from error

@@ -47,15 +47,15 @@ class State:
     """The whole of `state.json`.
 
     Attributes:
-        etags: the ETag of the last manifest that was verified and acted upon, by the URL that was asked.
+        etags: by the URL that was asked: the ETag of the last manifest that was verified and acted upon, and the
+            identity of the build that was current then. It is sent while that build is current.
         checked_at: seconds since the epoch of the last answer or failure.
         failures: checks in a row without an answer; they stretch the pause.
         serial: the serial of the entry last installed; a lower one is refused.
         unsigned: whether the last manifest was taken without a signature.
-        relays: builds that a relay gave up, kept in `bad` as well.
     """
 
-    etags: Mapping[str, str] = field(default_factory=dict)
+    etags: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     checked_at: float = 0.0
     failures: int = 0
     serial: int = 0
@@ -82,7 +82,7 @@ def read_state(home: Home) -> State:
         content = json.loads(home.state.read_bytes())
         outcome, hold = content.get("outcome"), content.get("hold")
         return State(
-            etags={str(url): str(etag) for url, etag in content.get("etags", {}).items()},
+            etags={str(url): (str(etag), str(build)) for url, (etag, build) in content.get("etags", {}).items()},
             checked_at=float(content.get("checkedAt", 0.0)),
             failures=int(content.get("failures", 0)),
             serial=int(content.get("serial", 0)),

@@ -1,1 +1,1 @@
-"""The updater: manifest polling, download, verification, staging."""
+"""Keeps an installed gm up to date: asks for the manifest, judges it, downloads, checks and swaps the build."""
