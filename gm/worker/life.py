@@ -15,7 +15,7 @@ from gm.body.platform import open_bodies
 from gm.errors import GmError
 from gm.run.run import Run
 from gm.verbs.all import builtin_registry
-from gm.verbs.jobs import adopt_jobs, stop_all_jobs, watch_jobs
+from gm.verbs.joblife import adopt_jobs, stop_all_jobs, watch_jobs
 from gm.worker.options import Options
 from gm.worker.server import GmServer
 from gm.worker.session import Session

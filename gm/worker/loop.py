@@ -16,7 +16,7 @@ from gm.run.facts import Facts, gather_facts
 from gm.run.finish import Gap, OpenItem, open_items, read_gaps, uncovered
 from gm.run.run import Run
 from gm.run.situation import gather
-from gm.verbs.jobs import stop_all_jobs
+from gm.verbs.joblife import stop_all_jobs
 from gm.verbs.registry import Registry, verb
 from gm.worker.calls import Call
 from gm.worker.gate import skill_digest, skill_text
