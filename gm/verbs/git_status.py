@@ -161,7 +161,7 @@ class Worktree(TypedDict, total=False):
     """One working tree of the repository."""
 
     path: str
-    head: str
+    head: str | None
     branch: str | None
     locked: bool
     prunable: str
@@ -260,7 +260,7 @@ def _worktrees(output: bytes) -> list[Worktree]:
                 tree["path"] = show_path(value)
                 tree["branch"] = None
             elif name == b"HEAD":
-                tree["head"] = text_of(value)
+                tree["head"] = text_of(value) if value.strip(b"0") else None
             elif name == b"branch":
                 tree["branch"] = text_of(value).removeprefix("refs/heads/")
             elif name == b"locked":

@@ -328,4 +328,5 @@ def _essence(said: str) -> str:
     lines = [line.strip() for line in said.splitlines() if line.strip() and not line.startswith("hint:")]
     chosen = [line for line in lines if line.startswith(("fatal:", "error:", "remote:", " ! "))] or lines
     text = "; ".join(line.removeprefix("fatal: ").removeprefix("error: ") for line in chosen)
+    text = text.replace(":(literal)", "")
     return text if len(text) <= 600 else text[:599] + "…"
