@@ -10,6 +10,7 @@ from gm.verbs import (
     git_exchange,
     git_history,
     git_status,
+    log,
     resolving,
     rows,
     shell,
@@ -29,6 +30,7 @@ FAMILIES = (
     rows,
     resolving,
     unknowns,
+    log,
 )
 """The modules, in the order in which `gm.verbs()` lists their verbs."""
 
