@@ -10,6 +10,7 @@ from typing import Literal
 from gm.run.run import Run
 from gm.system.names import read_path, show_path
 from gm.system.processes import ProcessStarter
+from gm.verbs.bodies import Bodies
 
 Surface = Literal["body", "tool", "shell"]
 
@@ -24,6 +25,7 @@ class VerbContext:
         starter: starts processes in groups of their own.
         report: says in the call's progress what it is doing or waiting for.
         surface: where the call came from; a tool's result is shown to a model and is kept short.
+        bodies: the background runs of bodies, which job_status and job_stop speak of too; None where there are none.
     """
 
     run: Run
@@ -31,6 +33,7 @@ class VerbContext:
     starter: ProcessStarter
     report: Callable[[str], None]
     surface: Surface
+    bodies: Bodies | None = None
 
     @property
     def workspace(self) -> Path:

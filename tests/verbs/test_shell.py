@@ -160,7 +160,7 @@ def test_killing_its_own_background_job_does_not_reach_us(call: Any) -> None:
 def test_a_cancel_ends_the_group_and_leaves_its_event(call: Any, workspace: Path) -> None:
     async def scene() -> None:
         task = asyncio.create_task(call.start("run_shell", command="echo $$ > pid; echo begun; sleep 60"))
-        while not (workspace / "pid").exists() or not (workspace / "pid").read_text():
+        while not (workspace / "pid").exists() or not (workspace / "pid").read_text():  # noqa: ASYNC110
             await asyncio.sleep(0.02)
         await asyncio.sleep(0.1)
         task.cancel()
