@@ -61,7 +61,7 @@ def format_text(
         return Formatted("invalid", text, tuple(parsed.diagnostics), first.message)
     newline = _NEWLINES.get(options.end_of_line) or _dominant_newline(text)
     structural = macros.structural if macros is not None else ()
-    known = None if macros is None else bodies
+    known = bodies if macros is not None and macros.complete else None
     new = text
     again = parsed
     for _ in range(_ROUNDS):

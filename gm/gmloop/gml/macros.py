@@ -24,10 +24,12 @@ class MacroTable(NamedTuple):
     Attributes:
         bodies: name to body.
         structural: names of those whose body is more or less than one expression.
+        complete: every macro that may be in force is in the table.
     """
 
     bodies: Mapping[str, str]
     structural: frozenset[str]
+    complete: bool
 
 
 class Macro(NamedTuple):
@@ -69,14 +71,14 @@ def macros_of(tokens: Tokens) -> list[Macro]:
     return found
 
 
-def macro_table(definitions: Iterable[Macro]) -> MacroTable:
+def macro_table(definitions: Iterable[Macro], complete: bool = True) -> MacroTable:
     """Return the table of macros; a definition for all configurations wins over one for a single one."""
     bodies: dict[str, str] = {}
     for macro in definitions:
         if not macro.configuration or macro.name not in bodies:
             bodies[macro.name] = macro.body
     structural = frozenset(name for name, body in bodies.items() if not _is_value(body))
-    return MacroTable(bodies, structural)
+    return MacroTable(bodies, structural, complete)
 
 
 def _is_value(body: str) -> bool:

@@ -1,0 +1,19 @@
+"""The `gmloop` executable."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line and leave with its exit code."""
+    from gm.gmloop.catalog import run_from_shell
+
+    sys.exit(run_from_shell(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    import multiprocessing
+
+    multiprocessing.freeze_support()
+    main()

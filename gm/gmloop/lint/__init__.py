@@ -1,0 +1,1 @@
+"""Lint: rules over the syntax tree, Feather directives, fixes, reporters."""
