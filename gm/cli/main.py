@@ -84,8 +84,11 @@ def main(argv: Sequence[str]) -> int:
         if hasattr(stream, "reconfigure"):  # file names of any bytes and lone surrogates must not end a command
             stream.reconfigure(errors="backslashreplace")
     try:
-        status = command_line.main(args=list(argv), prog_name="gm", standalone_mode=False)
+        with command_line.make_context("gm", list(argv)) as ctx:
+            command_line.invoke(ctx)
         sys.stdout.flush()
+    except click.exceptions.Exit as done:
+        return done.exit_code
     except GmError as error:
         return _complain(" ".join(error.as_text().split()), 2 if isinstance(error, UsageError) else 1)
     except click.ClickException as error:
@@ -98,7 +101,7 @@ def main(argv: Sequence[str]) -> int:
         return 0
     except OSError as error:
         return _complain(str(error), 1)
-    return status if isinstance(status, int) else 0
+    return 0
 
 
 def _complain(text: str, status: int) -> int:
