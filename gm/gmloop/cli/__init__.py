@@ -8,6 +8,8 @@ from gm import __version__
 from gm.gmloop.cli.format import format_command
 from gm.gmloop.cli.help import help_command
 from gm.gmloop.cli.mcp import mcp_command
+from gm.gmloop.cli.parse import parse_command
+from gm.gmloop.cli.project import project_group
 from gm.gmloop.cli.shape import Group, invocation_of
 
 
@@ -23,5 +25,5 @@ def root() -> None:
     """Parse, format and lint GameMaker code; serve the same commands as MCP tools."""
 
 
-for command in (format_command, help_command, mcp_command):
+for command in (format_command, parse_command, project_group, help_command, mcp_command):
     root.add_command(command)
