@@ -37,7 +37,7 @@ def replay(run: str | None, to: int | None, as_json: bool, workspace: Path) -> N
             since.append(event)
     if context is None:
         raise NotFound("no_context", f"Run {info.id} has no context up to there.", "`gm log` shows its events.")
-    text = BlobStore(info.folder / "blobs", None).get(context["text"]).decode("utf-8")
+    text = BlobStore(info.folder / "blobs", None).get(context["text"]["blob"]).decode("utf-8")
     if as_json:
         click.echo(json.dumps({"run": info.id, "seq": context["seq"], "context": text, "since": since}))
         return

@@ -83,7 +83,12 @@ def gather(run: Run, focus: str | None, surroundings: Surroundings, *, seq: int)
 
 def _events_since(run: Run) -> list[Event]:
     page = run.log.events(kinds=_SHOWN, since=run.progress.context_seq, newest_first=True, limit=_SINCE_LIMIT)
-    return [event for event in reversed(page.events) if event["kind"] != "code-end" or not event.get("ok")]
+    return [event for event in reversed(page.events) if _tells(event)]
+
+
+def _tells(event: Event) -> bool:
+    """Tell whether an event says something beside the events under it: the good end of a body does not."""
+    return event["kind"] != "code-end" or not event.get("ok")
 
 
 def _focus(run: Run, facts: Facts, focus: str | None) -> Focus | None:
@@ -93,8 +98,9 @@ def _focus(run: Run, facts: Facts, focus: str | None) -> Focus | None:
     if row is None:
         return Focus(focus, "", "missing", None, (), (), missing=True)
     kinds = _SHOWN - {"restart", "warning"}
-    page = run.log.events(kinds=kinds, row=focus, newest_first=True, limit=_FOCUS_EVENTS)
-    events = tuple(f"{event['seq']} {brief(event)}" for event in reversed(page.events))
+    page = run.log.events(kinds=kinds, row=focus, newest_first=True, limit=4 * _FOCUS_EVENTS)
+    latest = [event for event in page.events if _tells(event)][:_FOCUS_EVENTS]
+    events = tuple(f"{event['seq']} {brief(event)}" for event in reversed(latest))
     return Focus(row.id, row.title, row.status, row.done_when, tuple(facts.board.blockers(row)), events)
 
 

@@ -23,6 +23,8 @@ from gm.worker.gate import skill_digest, skill_text
 from gm.worker.results import Shaped, text_result, value_result
 from gm.worker.session import Roots, Session, refuse_ended
 
+_HEAD_CHARACTERS = 120
+
 
 @dataclass(frozen=True, slots=True)
 class LoopCall:
@@ -158,6 +160,7 @@ async def _step(loop: LoopCall, run: Run, focus: str | None, note: str | None, s
     surroundings = loop.session.surroundings()
     situation = await anyio.to_thread.run_sync(lambda: gather(run, progress.focus, surroundings, seq=seq))
     text = render(situation)
+    data = text.encode("utf-8", "replace")
     progress.context_seq = run.record(
         "context",
         of=loop.call.seq,
@@ -166,7 +169,7 @@ async def _step(loop: LoopCall, run: Run, focus: str | None, note: str | None, s
         focus=progress.focus,
         steps=progress.steps,
         note=note,
-        text=run.log.blobs.put(text.encode("utf-8", "replace")),
+        text={"blob": run.log.blobs.put(data), "size": len(data), "head": text[:_HEAD_CHARACTERS], "tail": ""},
     )
     return value_result(structured(situation), MAX_RESULT_CHARACTERS, loop.keep, text=text)
 
@@ -200,9 +203,11 @@ async def run_code(
     """
     session = loop.session
     if not 1 <= timeout_ms <= MAX_BUDGET_MS:
-        raise UsageError("bad_timeout", f"`timeoutMs` must be from 1 to {MAX_BUDGET_MS}, not {timeout_ms}.")
+        message = f"`timeoutMs` must be from 1 to {MAX_BUDGET_MS}, not {timeout_ms}."
+        raise UsageError("bad_timeout", message, "What takes longer goes on in the background by itself.")
     if not 100 <= max_chars <= MAX_RESULT_CHARACTERS:
-        raise UsageError("bad_max_chars", f"`maxChars` must be from 100 to {MAX_RESULT_CHARACTERS}, not {max_chars}.")
+        message = f"`maxChars` must be from 100 to {MAX_RESULT_CHARACTERS}, not {max_chars}."
+        raise UsageError("bad_max_chars", message, "What is cut is kept as a blob of the run.")
     session.gate.check(ack)
     run = await session.open(loop.roots)
     loop.begin(run)

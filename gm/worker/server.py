@@ -26,6 +26,7 @@ from mcp_types import (
 from gm import __version__
 from gm.errors import GmError
 from gm.protocol.server import CACHE_SCOPE, INSTRUCTIONS, LIST_TTL_MS, SERVER_INFO
+from gm.protocol.versions import HANDSHAKE_VERSIONS
 from gm.worker import resources
 from gm.worker.calls import Calls
 from gm.worker.dispatch import Dispatch
@@ -99,7 +100,7 @@ class GmServer:
 
     def _seen(self, ctx: Any) -> None:
         self._connection = ctx.session
-        self._stateless = ctx.protocol_version >= "2026"
+        self._stateless = is_stateless(ctx.protocol_version)
         client = ctx.session.client_params
         if client is not None and client.client_info is not None and not self._session.host:
             info = client.client_info
@@ -109,40 +110,43 @@ class GmServer:
         self._seen(ctx)
         every_verb = self._session.options.surface == "tools"
         tools = tool_definitions(LOOP, self._session.verbs, (), every_verb=every_verb)
-        return {"tools": tools, "ttlMs": LIST_TTL_MS, "cacheScope": CACHE_SCOPE}
+        return _whole(ctx, {"tools": tools, "ttlMs": LIST_TTL_MS, "cacheScope": CACHE_SCOPE})
 
     async def _call_tool(self, ctx: Any, params: Any) -> Any:
         self._seen(ctx)
-        return await _named(lambda: self._session.calls.answer(ctx.request_id, ctx.params or {}))
+        try:
+            return _whole(ctx, await self._session.calls.answer(ctx.request_id, ctx.params or {}))
+        except GmError as error:
+            raise _invalid(error) from None
 
     async def _list_resources(self, ctx: Any, params: PaginatedRequestParams | None) -> Json:
-        return _plain(lambda: resources.list_resources(self._session.skills, params.cursor if params else None))
+        return _plain(ctx, lambda: resources.list_resources(self._session.skills, params.cursor if params else None))
 
     async def _list_templates(self, ctx: Any, params: PaginatedRequestParams | None) -> Json:
-        return {"resourceTemplates": [], "ttlMs": LIST_TTL_MS, "cacheScope": CACHE_SCOPE}
+        return _whole(ctx, {"resourceTemplates": [], "ttlMs": LIST_TTL_MS, "cacheScope": CACHE_SCOPE})
 
     async def _read_resource(self, ctx: Any, params: ReadResourceRequestParams) -> Json:
-        return _plain(lambda: resources.read_resource(self._session.skills, self._session.gate, str(params.uri)))
+        return _plain(ctx, lambda: resources.read_resource(self._session.skills, self._session.gate, str(params.uri)))
 
     async def _list_skills(self, ctx: Any, params: PaginatedRequestParams) -> Json:
-        return _plain(lambda: resources.list_skills(self._session.skills, params.cursor))
+        return _plain(ctx, lambda: resources.list_skills(self._session.skills, params.cursor))
 
     async def _get_skill(self, ctx: Any, params: _UriParams) -> Json:
-        return _plain(lambda: resources.get_skill(self._session.skills, params.uri))
+        return _plain(ctx, lambda: resources.get_skill(self._session.skills, params.uri))
 
     async def _read_directory(self, ctx: Any, params: _FolderParams) -> Json:
-        return _plain(lambda: resources.read_directory(self._session.skills, params.uri, params.cursor))
+        return _plain(ctx, lambda: resources.read_directory(self._session.skills, params.uri, params.cursor))
 
     async def _list_prompts(self, ctx: Any, params: PaginatedRequestParams | None) -> Json:
-        return resources.list_prompts(self._session.skills)
+        return _whole(ctx, resources.list_prompts(self._session.skills))
 
     async def _get_prompt(self, ctx: Any, params: GetPromptRequestParams) -> Json:
-        return _plain(lambda: resources.get_prompt(self._session.skills, params.name, params.arguments or {}))
+        return _plain(ctx, lambda: resources.get_prompt(self._session.skills, params.name, params.arguments or {}))
 
     async def _complete(self, ctx: Any, params: CompleteRequestParams) -> Json:
         reference = params.ref.model_dump(by_alias=True)
         rows = await anyio.to_thread.run_sync(self._session.rows)
-        return resources.complete(self._session.skills, rows, reference, params.argument.value)
+        return _whole(ctx, resources.complete(self._session.skills, rows, reference, params.argument.value))
 
     # --- the host's side ---
 
@@ -175,16 +179,23 @@ async def _ignore(ctx: Any, params: NotificationParams) -> None:
     """Take a notification that changes nothing: the roots are asked for once, when the run is opened."""
 
 
-def _plain(work: Callable[[], Json]) -> Json:
+def _plain(ctx: Any, work: Callable[[], Json]) -> Json:
     """Run a handler; an error of gm's is -32602 on the wire."""
     try:
-        return work()
+        return _whole(ctx, work())
     except GmError as error:
-        raise MCPError(code=INVALID_PARAMS, message=error.as_text(), data=error.as_json()) from None
+        raise _invalid(error) from None
 
 
-async def _named(work: Callable[[], Any]) -> Any:
-    try:
-        return await work()
-    except GmError as error:
-        raise MCPError(code=INVALID_PARAMS, message=error.as_text(), data=error.as_json()) from None
+def _invalid(error: GmError) -> MCPError:
+    return MCPError(code=INVALID_PARAMS, message=error.as_text(), data=error.as_json())
+
+
+def _whole(ctx: Any, result: Json) -> Json:
+    """Say that a result is complete, as every result of the stateless era must (MCP 2026-07-28, `resultType`)."""
+    return {"resultType": "complete", **result} if is_stateless(ctx.protocol_version) else result
+
+
+def is_stateless(version: str) -> bool:
+    """Whether a protocol version has no handshake."""
+    return version not in HANDSHAKE_VERSIONS

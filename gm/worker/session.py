@@ -31,6 +31,7 @@ from gm.worker.wire import Wire
 
 Roots = Callable[[], Awaitable[list[Path]]]
 _SYNC_INTERVAL_S = 1.0
+_RESTARTED = "worker_restarted"
 
 
 class Session:
@@ -272,7 +273,7 @@ def refuse_ended(run: Run) -> None:
 def close_interrupted(run: Run) -> list[int]:
     """Close what an earlier worker left open: bodies get their end; the seqs of calls and bodies without one.
 
-    Bodies die with their worker, so each `code-start` without `code-end` gets one that says so.
+    Bodies and calls die with their worker, so each `code-start` and each `action` without an end gets one that says so.
     """
     started = run.log.events(kinds={"action", "code-start"}, newest_first=True, limit=200).events
     if not started:
@@ -281,8 +282,13 @@ def close_interrupted(run: Run) -> list[int]:
     ended = {event.get("of") for event in run.log.events(kinds={"result", "code-end"}, since=since).events}
     interrupted = sorted(event["seq"] for event in started if event["seq"] not in ended)
     for event in started:
-        if event["kind"] == "code-start" and event["seq"] in interrupted:
-            run.record("code-end", of=event["seq"], body=event.get("body"), ok=False, reason="the worker restarted")
+        if event["seq"] not in interrupted:
+            continue
+        if event["kind"] == "code-start":
+            run.record("code-end", of=event["seq"], body=event.get("body"), ok=False, reason=_RESTARTED)
+        else:
+            error = {"code": _RESTARTED, "message": "The worker restarted while it ran."}
+            run.record("result", of=event["seq"], tool=event.get("tool"), ok=False, error=error)
     return interrupted
 
 
@@ -290,14 +296,15 @@ def interrupted(run: Run, action: Mapping[str, Any]) -> Refused:
     """Return what answers a call that an earlier worker had begun."""
     seq = action["seq"]
     results = run.log.events(kinds={"result"}, since=seq, limit=200).events
-    done = next((event["seq"] for event in results if event.get("of") == seq), None)
+    ends = (event for event in results if event.get("of") == seq)
+    done = next((e["seq"] for e in ends if (e.get("error") or {}).get("code") != _RESTARTED), None)
     if done is not None:
         state, hint = f"it had ended (event {done})", f"gm.query_log(seq={done}) shows its outcome; do not repeat it."
     else:
         state = "it may or may not have taken effect"
         hint = f"gm.query_log(sinceSeq={seq}, order='asc') shows what it did; look before you repeat it."
     return Refused(
-        "worker_restarted",
+        _RESTARTED,
         f"The worker restarted while this call ran; {state}. Its start is event {seq} of run {run.id}.",
         hint,
         seq=seq,
