@@ -7,12 +7,12 @@ import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import FrameType
 
 from gm.relay.builds import Builds, builds_of_this_program
 from gm.relay.diagnostics import Diagnostics
 from gm.relay.events import ChildrenChanged, EndAsked, HostClosed
 from gm.relay.relay import Relay
+from gm.relay.signals import Signals
 
 HELP = """\
 usage: gm serve [options]
@@ -108,6 +108,7 @@ def main(argv: Sequence[str]) -> int:
 def serve(builds: Builds, options: Options) -> None:
     """Serve on this process's stdin and stdout until the host is gone."""
     host_in, host_out = _take_descriptors()
+    signals = Signals()
     relay = Relay(
         builds,
         options.worker,
@@ -115,9 +116,10 @@ def serve(builds: Builds, options: Options) -> None:
         host_in=host_in,
         host_out=host_out,
         diagnostics=Diagnostics(),
+        signals=signals,
         protocol_mode=os.environ.get("GMNEW_PROTOCOL"),
     )
-    _handle_signals(relay)
+    _handle_signals(relay, signals)
     relay.run()
 
 
@@ -144,17 +146,12 @@ def _take_descriptors() -> tuple[int, int]:
     return host_in, host_out
 
 
-def _handle_signals(relay: Relay) -> None:
-    """Turn signals into events; handlers run in the main thread, which owns the relay's state."""
+def _handle_signals(relay: Relay, signals: Signals) -> None:
     put = relay.events.put
-
-    def end(number: int, frame: FrameType | None) -> None:
-        put(EndAsked())
-
     for name in ("SIGINT", "SIGTERM", "SIGBREAK"):
         if hasattr(signal, name):
-            signal.signal(getattr(signal, name), end)
-    if hasattr(signal, "SIGHUP"):
-        signal.signal(signal.SIGHUP, lambda number, frame: put(HostClosed()))
+            signals.on(getattr(signal, name), lambda: put(EndAsked()))
+    if sys.platform != "win32":
+        signals.on(signal.SIGHUP, lambda: put(HostClosed()))
     if sys.platform == "linux":
-        signal.signal(signal.SIGCHLD, lambda number, frame: put(ChildrenChanged()))
+        signals.on(signal.SIGCHLD, lambda: put(ChildrenChanged()))

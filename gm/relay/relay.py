@@ -31,6 +31,7 @@ from gm.relay.events import (
 )
 from gm.relay.frames import Line
 from gm.relay.pipes import Allowance, Outbox, read_lines, start_thread
+from gm.relay.signals import Signals
 from gm.relay.supervisor import Supervisor
 
 ANSWERS_S = 1.0
@@ -43,8 +44,8 @@ GONE_S = 1.9
 """So long after the end began the relay exits, whatever the host has read."""
 
 _FIRST_FRAME_S = 0.005
-_LONGEST_WAIT_S = 3600.0 if sys.platform == "linux" else 0.5
-"""Elsewhere a wait cannot be interrupted by a signal (Windows), or the parent must be looked for (macOS)."""
+_LONGEST_WAIT_S = 2.0 if sys.platform == "darwin" else 3600.0
+"""Linux tells of the parent's death by a signal, Windows by a closed pipe; on macOS it must be looked for."""
 
 
 class Relay:
@@ -57,6 +58,7 @@ class Relay:
         host_in: descriptor that the host's frames come from.
         host_out: descriptor that frames for the host go to.
         diagnostics: where the relay and its workers speak to people.
+        signals: tells of signals.
         protocol_mode: the value of GMNEW_PROTOCOL.
     """
 
@@ -69,12 +71,14 @@ class Relay:
         host_in: int,
         host_out: int,
         diagnostics: Diagnostics,
+        signals: Signals,
         protocol_mode: str | None = None,
     ) -> None:
         self.events: Events = SimpleQueue()
         self._host_in = host_in
         self._allowance = Allowance()
         self._diagnostics = diagnostics
+        self._signals = signals
         self._outbox = Outbox(host_out, "to host", lambda: self.events.put(HostDeaf()))
         self._supervisor = Supervisor(builds, options, run, self.events, self._outbox, diagnostics)
         self._connection = Connection(self._outbox.put, self._supervisor, diagnostics, protocol_mode)
@@ -124,7 +128,7 @@ class Relay:
         adopt_orphans()
         if sys.platform == "linux":
             number = signal.SIGRTMIN + 3
-            signal.signal(number, lambda number, frame: self._check_parent())
+            self._signals.on(number, self._check_parent)
             die_with_parent(number)
         self._check_parent()
 

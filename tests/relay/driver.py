@@ -1,6 +1,7 @@
 """Runs a relay whose workers are doubles: `python -m tests.relay.driver [serve's options]`.
 
 DRIVER_BUILDS names a folder of fake builds with a symlink `current`; without it there is only one build.
+DRIVER_PROGRAM names another program to be started as the worker.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def _double(*settings: str) -> tuple[str, ...]:
     code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import runpy; runpy.run_path({str(DOUBLE)!r})"
-    return ("/usr/bin/env", *settings, sys.executable, "-P", "-c", code)
+    program = os.environ.get("DRIVER_PROGRAM")
+    return (program,) if program else ("/usr/bin/env", *settings, sys.executable, "-P", "-c", code)
 
 
 class OneDouble:

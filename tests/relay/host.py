@@ -37,9 +37,12 @@ class Host:
         folder: where the double's log and the relay's home lie.
         settings: further environment variables of the relay and its workers.
         command: the relay's command line; default the driver with the double.
+        reads: whether it reads stdout and stderr from the start.
     """
 
-    def __init__(self, folder: Path, *options: str, command: tuple[str, ...] = DRIVER, **settings: str) -> None:
+    def __init__(
+        self, folder: Path, *options: str, command: tuple[str, ...] = DRIVER, reads: bool = True, **settings: str
+    ) -> None:
         self.folder = folder
         self.log = folder / "double.log"
         environment = {**os.environ, "DOUBLE_LOG": str(self.log), "GMNEW_HOME": str(folder / "home"), **settings}
@@ -55,10 +58,15 @@ class Host:
         self.raw: list[bytes] = []
         self.stderr = b""
         self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
         self._drainer = threading.Thread(target=self._drain, daemon=True)
-        self._drainer.start()
         self._next = 0
+        if reads:
+            self.read()
+
+    def read(self) -> None:
+        """Begin to read what the relay writes."""
+        self._reader.start()
+        self._drainer.start()
 
     def _read(self) -> None:
         assert self.process.stdout is not None

@@ -177,7 +177,7 @@ class Double:
                 os.write(2, params["text"].encode())
             case "spawn":
                 tag = {"GM_JOB": "test"} if params.get("job") else {}
-                code = "import time; time.sleep(600)"
+                code = params.get("code", "import time; time.sleep(600)")
                 child = subprocess.Popen(
                     [sys.executable, "-S", "-c", code], env={**os.environ, **tag}, start_new_session=True
                 )
