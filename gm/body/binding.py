@@ -37,7 +37,7 @@ class Verbs:
         self._raw = table
         self._table: dict[str, tuple[list[str], str, str]] | None = None
         self._numbers = itertools.count(1)
-        self._waiting: dict[int, tuple[asyncio.AbstractEventLoop, asyncio.Future[Any]]] = {}
+        self._waiting: dict[int, tuple[asyncio.AbstractEventLoop, asyncio.Future[Any], int]] = {}
         self._thread = threading.get_ident()
 
     @property
@@ -56,7 +56,7 @@ class Verbs:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         number = next(self._numbers)
-        self._waiting[number] = (loop, future)
+        self._waiting[number] = (loop, future, threading.get_ident())
         try:
             try:
                 self._link.send({"call": number, "verb": verb, "arguments": arguments})
@@ -87,8 +87,8 @@ class Verbs:
         waiting = self._waiting.pop(answer["id"], None)
         if waiting is None:
             return
-        loop, future = waiting
-        if threading.get_ident() == self._thread:
+        loop, future, future_thread = waiting
+        if future_thread == threading.get_ident():
             _settle(future, answer)
         else:
             loop.call_soon_threadsafe(_settle, future, answer)

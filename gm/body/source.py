@@ -129,10 +129,11 @@ def describe_error(error: BaseException, code: str, limits: str, workspace: str)
     described: dict[str, Any] = {"type": type(error).__name__}
     if isinstance(error, GmError):
         described |= error.as_json()
-    elif isinstance(error, SyntaxError) and error.filename == FILENAME:
-        message = f"{type(error).__name__}: {error.msg} (line {error.lineno})"
+    elif isinstance(error, SyntaxError) and error.filename in (FILENAME, None):
+        where = f" (line {error.lineno})" if error.lineno else ""
+        message = f"{type(error).__name__}: {error.msg}{where}"
         described |= {"code": "syntax_error", "message": message, "hint": _syntax_hint(error)}
-        return described | {"line": error.lineno, "trace": _syntax_trace(error, lines)}
+        return described | {"line": error.lineno or 1, "trace": _syntax_trace(error, lines)}
     elif isinstance(error, MemoryError):
         message = f"The body needed more memory than its limit of {limits}."
         described |= {"code": "memory_limit", "message": message, "hint": "Work on smaller pieces, or in a child."}
