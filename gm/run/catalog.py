@@ -6,6 +6,7 @@ is in memory; a thread that holds `_lock` takes no other.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
@@ -96,20 +97,22 @@ class Catalog:
         return self._index
 
     def _with_index(self, use: Callable[[Index], _T]) -> _T:
-        """Call `use`; when the index turns out to be broken, make it anew from the log and call again."""
+        """Call `use`; when the index turns out to be broken, make it anew from the log, in the end in memory."""
         import sqlite3
 
-        try:
-            return use(self._opened())
-        except sqlite3.Error:
-            self._rebuild()
-            return use(self._opened())
+        for in_memory in (False, True):
+            try:
+                return use(self._opened())
+            except sqlite3.Error:
+                with contextlib.suppress(sqlite3.Error):
+                    self._rebuild(in_memory)
+        return use(self._opened())
 
-    def _rebuild(self) -> None:
+    def _rebuild(self, in_memory: bool) -> None:
         if self._index is not None:
             self._index.close()
         remove(self._path)
-        self._index = index = Index.open(self._path, self._read_at)
+        self._index = index = Index.in_memory() if in_memory else Index.open(self._path, self._read_at)
         if not self._indexed:
             return
         with self._lock:

@@ -74,6 +74,11 @@ class Index:
                     connection.close()
             if attempt == 0:
                 remove(path)
+        return cls.in_memory()
+
+    @classmethod
+    def in_memory(cls) -> Index:
+        """Return an empty index that no file keeps."""
         return cls(_connect(":memory:"))
 
     def _read_state(self) -> None:

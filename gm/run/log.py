@@ -14,6 +14,7 @@ from gm.errors import Conflict, GmError, Unavailable
 from gm.run.blobs import BlobStore
 from gm.run.catalog import Catalog
 from gm.run.line import FIRST_PREV, Event, entry_of, parse_line, request_key
+from gm.run.mending import in_place, put_back
 from gm.run.payload import encode
 from gm.run.recovery import Head, Scanner, repair, write_head
 from gm.run.redact import Redactor
@@ -50,10 +51,11 @@ class Log:
         self.last_seq = 0
         self._redactor = redactor
         self._file_lock = lock
+        self._lock_inode = (folder / "lock").stat().st_ino
         self._lock = threading.Lock()
         self._sync_lock = threading.Lock()
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
-        self._descriptor = os.open(folder / "log.jsonl", flags, 0o600)
+        self._path = folder / "log.jsonl"
+        self._descriptor = _open_to_append(self._path)
         self._size = os.fstat(self._descriptor).st_size
         self._last_sha256 = FIRST_PREV
         self._last_bytes = 0
@@ -63,7 +65,7 @@ class Log:
         self._unsynced = False
         self._head_due = 0.0
         self._ended: str | None = None
-        self._catalog = Catalog(folder / "log.index", folder / "log.jsonl", self._read_at)
+        self._catalog = Catalog(folder / "log.index", self._path, self._read_at)
 
     @classmethod
     def open(cls, folder: Path, *, secrets: Mapping[str, str] = {}) -> Log:
@@ -83,9 +85,7 @@ class Log:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if not lock.acquire(_LOCK_S):
-                raise Conflict(
-                    "run_locked", f"Another process writes the run {folder.name}.", "End it, or begin another run."
-                )
+                raise _locked(folder)
             log = cls(folder, lock, Redactor(secrets) if secrets else None)
         except OSError as error:
             lock.release()
@@ -104,13 +104,13 @@ class Log:
         if self._size == 0 and not (self.folder / "log.head").exists():
             return
         start, seq, sha = self._catalog.open_index() if self._size > _SMALL_BYTES else (0, 0, FIRST_PREV)
-        with open(self.folder / "log.jsonl", "rb") as file:
+        with open(self._path, "rb") as file:
             scanner = Scanner(file, start, seq, sha)
             self._catalog.load(scanner.entries())
         found = repair(self.folder, self._descriptor, scanner)
         self._size = os.fstat(self._descriptor).st_size
         if "completed" in found:
-            with open(self.folder / "log.jsonl", "rb") as file:
+            with open(self._path, "rb") as file:
                 scanner = Scanner(file, scanner.end, scanner.last_seq, scanner.last_sha256)
                 self._catalog.load(scanner.entries())
         self.last_seq = scanner.last_seq
@@ -205,9 +205,13 @@ class Log:
     def sync(self) -> None:
         """Make every event and blob so far durable; bring the index up to date when it lags behind.
 
+        A log that was deleted or replaced meanwhile is put back, and a `warning` event says so.
+
         Raises:
             GmError: `log_write_failed`.
+            Conflict: `run_locked`: the log was deleted, and another process began one in its place.
         """
+        self._keep_in_place()
         with self._sync_lock:
             with self._lock:
                 if self._closed or not self._unsynced:
@@ -224,6 +228,35 @@ class Log:
             if due and head is not None:
                 self._write_head(head)
             self._catalog.settle()
+
+    def _keep_in_place(self) -> None:
+        with self._sync_lock, self._lock:
+            if self._closed or in_place(self._path, self._descriptor):
+                return
+            try:
+                self._retake_lock()
+                kept = put_back(self._path, self._descriptor, self._size)
+                descriptor = _open_to_append(self._path)
+            except OSError as error:
+                raise _write_failed(self.folder, error) from error
+            os.close(self._descriptor)
+            self._descriptor = descriptor
+        there = f"what lay there is kept as {kept}" if kept else "blobs and jobs of the run may be missing"
+        self.append(
+            "warning", code="log_restored", message=f"The log was deleted or replaced and is put back; {there}."
+        )
+
+    def _retake_lock(self) -> None:
+        """Lock the new lock file when the old one is gone."""
+        path = self.folder / "lock"
+        if path.exists() and path.stat().st_ino == self._lock_inode:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(path)
+        if not lock.acquire(_LOCK_S):
+            raise _locked(self.folder)
+        self._file_lock.release()
+        self._file_lock, self._lock_inode = lock, path.stat().st_ino
 
     def _head(self) -> Head | None:
         if not self._last_bytes:
@@ -316,7 +349,7 @@ class Log:
     ) -> Page:
         with self._lock:
             end = self._size
-        with open(self.folder / "log.jsonl", "rb", buffering=0) as file:
+        with open(self._path, "rb", buffering=0) as file:
             found, whole = search.lines(
                 file, self._catalog.offset_after(wanted.since), end, time.monotonic() + _TEXT_SEARCH_S
             )
@@ -357,7 +390,7 @@ class Log:
         with self._lock:
             left = self._size
         digest = hashlib.sha256()
-        with open(self.folder / "log.jsonl", "rb") as file:
+        with open(self._path, "rb") as file:
             while left and (piece := file.read(min(left, 1 << 20))):
                 digest.update(piece)
                 left -= len(piece)
@@ -377,6 +410,16 @@ class Log:
 
     def _events_at(self, places: Iterable[tuple[int, int]]) -> list[Event]:
         return [event for place in places if (event := self._event_at(*place)) is not None]
+
+
+def _open_to_append(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
+
+
+def _locked(folder: Path) -> GmError:
+    return Conflict(
+        "run_locked", f"Another process writes the run {folder.name}.", "End that process, or begin another run."
+    )
 
 
 def _closed(folder: Path) -> GmError:

@@ -228,10 +228,7 @@ def repair(folder: Path, descriptor: int, scanner: Scanner) -> dict[str, Any]:
 
 
 def _move_tail(folder: Path, descriptor: int, tail: Gap) -> str:
-    number = 1
-    while (folder / f"log.torn-{number}").exists():
-        number += 1
-    target = folder / f"log.torn-{number}"
+    target = folder / free_torn_name(folder)
     with open(target, "xb") as copy:
         os.lseek(descriptor, tail.offset, os.SEEK_SET)
         left = tail.bytes
@@ -243,6 +240,14 @@ def _move_tail(folder: Path, descriptor: int, tail: Gap) -> str:
     sync_folder(folder)
     os.ftruncate(descriptor, tail.offset)
     return target.name
+
+
+def free_torn_name(folder: Path) -> str:
+    """Return the first `log.torn-<n>` that is not taken."""
+    number = 1
+    while (folder / f"log.torn-{number}").exists():
+        number += 1
+    return f"log.torn-{number}"
 
 
 def _differs(descriptor: int, head: Head) -> bool:

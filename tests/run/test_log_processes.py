@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from gm.errors import Conflict
 from gm.run.log import Log
 from gm.run.reader import LogReader
 from gm.run.selection import selection
-from gm.run.store import is_locked
+from gm.run.store import is_locked, prepare_state_folder
 from gm.run.verify import verify
 
 ROUNDS = 25
@@ -196,3 +197,89 @@ def test_the_log_is_for_its_owner_only(tmp_path: Path) -> None:
         log.append("run-start")
     if os.name == "posix":
         assert (tmp_path / "log.jsonl").stat().st_mode & 0o077 == 0
+
+
+CROWDED = """
+import json, resource, signal, sys
+from pathlib import Path
+from gm.run.log import Log
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (14_000_000, resource.RLIM_INFINITY))
+log = Log.open(Path(sys.argv[1]))
+for n in range(6_000):
+    log.append("write", path=f"f{n % 100}/" + 2000 * "p")
+    if n % 2000 == 0:
+        log.sync()
+log.sync()
+print(json.dumps([log.events(path="f7", limit=1).total, log.count("write"), log.event(77)["seq"]]))
+log.close()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs RLIMIT_FSIZE")
+def test_queries_go_on_when_there_is_no_room_for_the_index(tmp_path: Path) -> None:
+    writer = start(CROWDED, tmp_path)
+    out, err = writer.communicate(timeout=60)
+    assert writer.returncode == 0, err.decode()
+    assert json.loads(out) == [60, 6000, 77]
+    with Log.open(tmp_path) as log:
+        assert log.events(path="f7").total == 60
+        assert log.count("recovered") == 0
+
+
+def test_a_deleted_log_is_put_back(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    state = workspace / ".gm"
+    prepare_state_folder(state)
+    subprocess.run(["git", "init", "-q", workspace], check=True)
+    log = Log.open(state / "runs" / "20261130-120000-abcd")
+    for n in range(20):
+        log.append("write", path=f"f{n}")
+    log.sync()
+    subprocess.run(["git", "clean", "-fdxq"], cwd=workspace, check=True)
+    assert not state.exists()
+    log.append("write", path="after")
+    log.sync()
+    assert [event.get("path", event.get("code")) for event in LogReader(log.folder)] == [
+        *(f"f{n}" for n in range(20)),
+        "after",
+        "log_restored",
+    ]
+    assert log.append("write", path="later") == 23
+    assert log.event(3)["path"] == "f2" and log.events(path="later").total == 1
+    assert is_locked(log.folder)
+    with pytest.raises(Conflict):
+        Log.open(log.folder)
+    log.close()
+    assert verify(log.folder).ok and (state / ".gitignore").exists()
+    with Log.open(log.folder) as log:
+        assert log.last_seq == 23
+
+
+def test_a_replaced_log_is_put_back_and_what_lay_there_is_kept(tmp_path: Path) -> None:
+    log = Log.open(tmp_path)
+    for n in range(20):
+        log.append("write", path=f"f{n}")
+    other = tmp_path / "edited"
+    other.write_text("an editor was here\n")
+    other.replace(tmp_path / "log.jsonl")
+    log.sync()
+    assert log.latest("warning")["message"].endswith("kept as log.torn-1.")
+    log.close()
+    assert (tmp_path / "log.torn-1").read_text() == "an editor was here\n"
+    assert verify(tmp_path).ok and verify(tmp_path).events == 21
+
+
+def test_a_log_deleted_and_taken_by_another_writer_is_not_fought_over(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    log = Log.open(folder)
+    log.append("write", path="f")
+    shutil.rmtree(folder)
+    with Log.open(folder) as other:
+        other.append("run-start")
+        log.append("write", path="g")
+        with pytest.raises(Conflict):
+            log.sync()
+        assert log.event(2)["path"] == "g"
+    assert [event["kind"] for event in LogReader(folder)] == ["run-start"]
