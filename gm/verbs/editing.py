@@ -14,7 +14,6 @@ from difflib import SequenceMatcher, unified_diff
 from gm.errors import Conflict, NotFound, UsageError
 
 _LISTED = 20
-_MOST_MATCHES = 10_000
 _NEAREST = 3
 _CANDIDATES = 20
 _LINES_SEARCHED = 50_000
@@ -97,11 +96,11 @@ def _check(replacement: Replacement, which: str) -> None:
 
 
 def find_all(text: str, old: str) -> list[tuple[int, int]]:
-    """Return where `old` stands in `text`, overlapping places too, at most 10,000."""
+    """Return where `old` stands in `text`, overlapping places too."""
     pattern = _pattern(text, old)
     spans: list[tuple[int, int]] = []
     match = pattern.search(text)
-    while match and len(spans) < _MOST_MATCHES:
+    while match:
         spans.append(match.span())
         match = pattern.search(text, _next_start(text, match.start()))
     return spans
@@ -241,13 +240,13 @@ def _clip(line: str) -> str:
 def _nearest(lines: list[str], wanted: list[str]) -> list[int]:
     """Return the numbers of the lines at which a text like `wanted` begins, the best first."""
     anchor = max(range(len(wanted)), key=lambda at: len(wanted[at].strip()))
-    sought = wanted[anchor].strip()
+    sought = wanted[anchor].strip().casefold()
     if not sought:
         return []
     words = set(re.findall(r"\w+", sought)) or set(sought)
     scored = []
     for index, line in enumerate(lines[:_LINES_SEARCHED]):
-        other = line.strip()
+        other = line.strip().casefold()
         if not other:
             continue
         if other == sought:
@@ -261,8 +260,8 @@ def _nearest(lines: list[str], wanted: list[str]) -> list[int]:
     for _, index in scored[:_CANDIDATES]:
         start = max(0, index - anchor)
         window = lines[start : start + min(len(wanted), 40)]
-        one = "\n".join(line.strip()[:500] for line in window)
-        other = "\n".join(line.strip()[:500] for line in wanted[:40])
+        one = "\n".join(line.strip()[:500].casefold() for line in window)
+        other = "\n".join(line.strip()[:500].casefold() for line in wanted[:40])
         ratio = SequenceMatcher(None, one, other, autojunk=False).ratio() if len(one) + len(other) < 20_000 else 0.5
         if ratio >= 0.4:
             ranked.append((ratio, start + 1))

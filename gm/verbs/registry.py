@@ -336,8 +336,8 @@ def json_schema(kind: Any) -> JsonSchema:
     if typing.is_typeddict(kind):
         hints = get_type_hints(kind, include_extras=True)
         schema: JsonSchema = {"type": "object", "properties": {n: json_schema(t) for n, t in hints.items()}}
-        if kind.__required_keys__:
-            schema["required"] = [name for name in hints if name in kind.__required_keys__]
+        if required := required_keys(kind, hints):
+            schema["required"] = [name for name in hints if name in required]
         return schema
     raise TypeError(f"a verb cannot use the type {kind!r}")
 
@@ -353,6 +353,18 @@ _PLAIN_SCHEMAS: dict[Any, JsonSchema] = {
     list: {"type": "array"},
     types.NoneType: {"type": "null"},
 }
+
+
+def required_keys(kind: Any, hints: Mapping[str, Any]) -> frozenset[str]:
+    """Return the keys that a TypedDict's value must have.
+
+    `__required_keys__` alone does not know: in a module with postponed annotations it never sees `NotRequired`.
+    """
+    return frozenset(
+        name
+        for name, hint in hints.items()
+        if get_origin(hint) is Required or (name in kind.__required_keys__ and get_origin(hint) is not NotRequired)
+    )
 
 
 def type_text(kind: Any) -> str:
@@ -372,7 +384,8 @@ def type_text(kind: Any) -> str:
         return type_text(arguments[0])
     if typing.is_typeddict(kind):
         hints = get_type_hints(kind, include_extras=True)
-        shown = (f"{n}{'' if n in kind.__required_keys__ else '?'}: {type_text(t)}" for n, t in hints.items())
+        required = required_keys(kind, hints)
+        shown = (f"{n}{'' if n in required else '?'}: {type_text(t)}" for n, t in hints.items())
         return "{" + ", ".join(shown) + "}"
     return getattr(kind, "__name__", str(kind))
 
@@ -443,13 +456,14 @@ def _convert_record(value: Any, kind: Any, resolve: Resolve) -> dict[str, Any]:
     unknown = [name for name in value if name not in hints]
     if unknown:
         raise _Mismatch("one of the fields " + ", ".join(hints), unknown[0], f".{unknown[0]}")
-    missing = [name for name in hints if name in kind.__required_keys__ and name not in value]
+    required = required_keys(kind, hints)
+    missing = [name for name in hints if name in required and name not in value]
     if missing:
         raise _Mismatch(f"an object with `{missing[0]}`", value)
     return {
         name: _convert_inside(f".{name}", item, _unwrapped(hints[name]), resolve)
         for name, item in value.items()
-        if item is not None or name in kind.__required_keys__
+        if item is not None or name in required
     }
 
 

@@ -77,3 +77,9 @@ def test_unknown_verbs_and_wrong_arguments_are_named(call: Any) -> None:
         call("red_file", path="a")
     assert caught.value.code == "unknown_verb"
     assert "read_file" in caught.value.hint
+
+
+def test_optional_fields_of_records_are_optional_on_the_wire(call: Any) -> None:
+    schema = call.registry.get("edit_file").input_schema["properties"]["edits"]
+    assert schema["items"]["required"] == ["old", "new"]
+    assert "all?: bool" in call.registry.get("edit_file").signature
