@@ -30,7 +30,7 @@ from gm.verbs.git_process import (
 from gm.verbs.registry import verb
 from gm.verbs.shielded import to_the_end
 from gm.work.git import Finished, literal, name_of, text_of
-from gm.work.gitstate import read_git_state
+from gm.work.gitstate import from_root, read_git_state
 
 
 class IndexResult(TypedDict, total=False):
@@ -67,7 +67,8 @@ async def git_add(ctx: VerbContext, paths: list[Path]) -> IndexResult:
     """
     specs = pathspecs(ctx, paths)
     await repository(ctx)
-    dry = await done_git(ctx, "add", "--dry-run", *FROM_STDIN, stdin=specs)
+    # an ignored path fails only after the others were staged, so it is tried first
+    dry = await done_git(ctx, "add", "--dry-run", *FROM_STDIN, stdin=specs, read=False)
     done = await done_git(ctx, "add", *FROM_STDIN, stdin=specs, read=False, timeout=WRITE_S)
     return await _index(ctx, done.messages or dry.messages)
 
@@ -274,8 +275,10 @@ async def _refuse_pushed(ctx: VerbContext, head: str | None) -> None:
 async def _committed(ctx: VerbContext, done: Finished) -> CommitResult:
     head, branch = await position(ctx)
     assert head is not None
-    show = ("show", "--format=", "--name-only", "-z", "--first-parent", "-m", "--relative", head, "--")
-    files = [show_path(raw) for raw in (await git_bytes(ctx, *show)).split(b"\0") if raw]
+    place = await repository(ctx)
+    show = ("show", "--format=", "--name-only", "--no-renames", "-z", "--first-parent", "-m", head, "--")
+    raws = (await git_bytes(ctx, *show)).split(b"\0")
+    files = [show_path(from_root(raw, place.prefix)) for raw in raws if raw]
     result = CommitResult(sha=head, head=head, branch=branch, files=files[:500], total=len(files))
     if done.messages:
         result["hookOutput"] = _end(done.messages)

@@ -311,7 +311,7 @@ async def git_show(ctx: VerbContext, rev: str, path: Path | None = None) -> Show
     place = await repository(ctx)
     check_revision(rev)
     head, branch = await position(ctx)
-    sha = await git_text(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", rev + "^{commit}")
+    sha = await git_text(ctx, "rev-parse", "--verify", "--end-of-options", rev + "^{commit}")
     sha = sha.splitlines()[-1]
     result = ShowResult(branch=branch, head=head, sha=sha)
     if path is not None:

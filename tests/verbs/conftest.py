@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
@@ -55,6 +56,73 @@ class Caller:
 
     def events(self, kind: str) -> list[dict[str, Any]]:
         return self.run.log.events(kinds=[kind]).events
+
+
+@pytest.fixture(autouse=True)
+def own_git(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the git configuration of whoever runs the tests out of them."""
+    settings = {
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_AUTHOR_NAME": "Ada",
+        "GIT_AUTHOR_EMAIL": "ada@example.org",
+        "GIT_COMMITTER_NAME": "Ada",
+        "GIT_COMMITTER_EMAIL": "ada@example.org",
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "init.defaultBranch",
+        "GIT_CONFIG_VALUE_0": "main",
+    }
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+
+
+class Git:
+    """Runs git in one folder, and writes files there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(self, *args: str, check: bool = True) -> str:
+        done = subprocess.run(["git", *args], cwd=self.folder, capture_output=True, check=check, text=True)
+        return done.stdout.strip()
+
+    def write(self, name: str, text: str = "text\n") -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def commit(self, name: str = "a.txt", text: str = "text\n") -> str:
+        self.write(name, text)
+        self("add", "--", name)
+        self("commit", "-q", "-m", f"Change {name}")
+        return self("rev-parse", "HEAD")
+
+    def hook(self, name: str, script: str) -> None:
+        path = self.write(f".git/hooks/{name}", f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+
+    def clone(self, folder: Path) -> Git:
+        """Return another person's clone of this repository's `origin`."""
+        self("clone", "-q", self("remote", "get-url", "origin"), str(folder))
+        return Git(folder)
+
+
+@pytest.fixture
+def git(workspace: Path) -> Git:
+    (workspace / ".git" / "info" / "exclude").write_text(".gm/\n")
+    return Git(workspace)
+
+
+@pytest.fixture
+def origin(git: Git, tmp_path: Path) -> Path:
+    """A bare repository with one commit, the remote `origin` of the workspace."""
+    folder = tmp_path.resolve() / "origin.git"
+    git("init", "-q", "--bare", str(folder))
+    git("remote", "add", "origin", str(folder))
+    git.commit("README", "text\n")
+    git("push", "-q", "-u", "origin", "main")
+    return folder
 
 
 @pytest.fixture

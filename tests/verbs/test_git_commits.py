@@ -1,0 +1,245 @@
+"""`git_add`, `git_rm`, `git_commit`: exact paths, hooks, signing, locks, identity."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gm.errors import GmError
+
+ODD_NAMES = ["ä ü.txt", 'quo"te', "tab\there", "new\nline", "a -> b", "-x", ":(top)y", "*.txt", "bytes:caf%E9"]
+
+
+def refused(call: Any, name: str, **arguments: Any) -> GmError:
+    with pytest.raises(GmError) as raised:
+        call(name, **arguments)
+    return raised.value
+
+
+def test_names_of_any_bytes_are_shown_and_accepted_back(call: Any, git: Any) -> None:
+    for name in (*ODD_NAMES[:-1], os.fsdecode(b"caf\xe9")):
+        git.write(name, f"{name!a}\n" * 20)
+    shown = call("git_status")["untracked"]
+    assert sorted(shown) == sorted(ODD_NAMES)
+    for name in shown:
+        assert name in call("git_add", paths=[name])["staged"]
+        assert call("git_commit", message=f"Add {name}", paths=[name])["files"] == [name]
+        assert len(call("git_show", rev="HEAD", path=name)["text"].splitlines()) == 20
+        assert call("git_log", path=name)["total"] == 1
+        assert call("git_show", rev="HEAD")["files"][0]["path"] == name
+    assert call("git_rm", paths=shown)["removed"] == sorted(shown, key=lambda n: n if "%" not in n else "caf\udce9")
+    call("git_commit", message="Remove them")
+    assert call("git_status")["clean"]
+
+
+def test_a_literal_star_adds_one_file(call: Any, git: Any) -> None:
+    git.write("*.txt")
+    git.write("b.txt")
+    assert call("git_add", paths=["*.txt"])["staged"] == ["*.txt"]
+
+
+def test_paths_commits_exactly_these_and_leaves_the_rest_staged(call: Any, git: Any) -> None:
+    git.commit("a.txt")
+    git.commit("gone.txt")
+    git.write("a.txt", "changed\n")
+    git.write("staged.txt")
+    git("add", "staged.txt")
+    git.write("new/deep/file.txt")
+    (git.folder / "gone.txt").unlink()
+    result = call("git_commit", message="Three\n\n# kept\n", paths=["a.txt", "new", "gone.txt"])
+    assert result["files"] == ["a.txt", "gone.txt", "new/deep/file.txt"]
+    status = call("git_status")
+    assert [change["path"] for change in status["staged"]] == ["staged.txt"] and status["untracked"] == []
+    assert git("log", "-1", "--format=%B") == "Three\n\n# kept"
+
+
+def test_a_failed_commit_of_paths_leaves_the_index_as_it_was(call: Any, git: Any) -> None:
+    git.commit()
+    git.write("staged.txt")
+    git("add", "staged.txt")
+    git.write("new.txt")
+    git.hook("pre-commit", "echo 'lint: line 3' >&2; exit 1")
+    before = git("status", "--porcelain")
+    error = refused(call, "git_commit", message="x", paths=["new.txt"])
+    assert error.code == "hook_failed" and "pre-commit" in error.message and "lint: line 3" in error.message
+    assert git("status", "--porcelain") == before
+    assert refused(call, "git_commit", message="x", paths=["missing.txt"]).code == "no_such_path"
+    assert git("status", "--porcelain") == before
+
+
+def test_what_a_hook_prints_is_shown_and_its_globs_work(call: Any, git: Any) -> None:
+    git.commit("a.txt")
+    git.hook("pre-commit", "git diff --cached --name-only -- '*.txt'; cat; echo done")
+    git.write("a.txt", "new\n")
+    assert call("git_commit", message="x", paths=["a.txt"])["hookOutput"] == "a.txt\ndone"
+
+
+def test_nothing_staged_and_nothing_changed_are_named(call: Any, git: Any) -> None:
+    git.commit()
+    assert refused(call, "git_commit", message="x").code == "nothing_staged"
+    git.write("a.txt", "changed\n")
+    error = refused(call, "git_commit", message="x")
+    assert error.code == "nothing_staged" and "a.txt" in error.message and "paths" in error.hint
+    call("git_commit", message="x", paths=["a.txt"])
+    assert refused(call, "git_commit", message="x", paths=["a.txt"]).code == "nothing_to_commit"
+    assert refused(call, "git_commit", message="  ").code == "empty_message"
+    assert refused(call, "git_commit", message="x", paths=[]).code == "no_paths"
+
+
+def test_the_first_commit_of_a_branch(call: Any, git: Any) -> None:
+    git.write("a.txt")
+    git.write("b.txt")
+    result = call("git_commit", message="first", paths=["a.txt"])
+    assert (result["files"], result["branch"], call("git_status")["untracked"]) == (["a.txt"], "main", ["b.txt"])
+
+
+def test_amending_keeps_the_message_and_never_rewrites_what_was_pushed(call: Any, git: Any, origin: Path) -> None:
+    error = refused(call, "git_commit", message="", amend=True)
+    assert error.code == "already_pushed" and "origin/main" in error.message
+    git.commit("a.txt")
+    git.write("b.txt")
+    amended = call("git_commit", message="", amend=True, paths=["b.txt"])
+    assert amended["files"] == ["a.txt", "b.txt"] and git("log", "-1", "--format=%s") == "Change a.txt"
+
+
+def test_ignored_and_missing_and_outside_paths_are_refused_and_nothing_is_staged(
+    call: Any, git: Any, tmp_path: Path
+) -> None:
+    git.write(".gitignore", "*.log\n")
+    git.write("x.log")
+    git.write("a.txt")
+    for path, code in (("x.log", "ignored_path"), ("nope", "no_such_path"), (str(tmp_path), "outside_repository")):
+        assert refused(call, "git_add", paths=["a.txt", path]).code == code
+        assert git("diff", "--cached", "--name-only") == ""
+
+
+def test_git_rm_keeps_changes_that_no_commit_has(call: Any, git: Any) -> None:
+    git.commit("a.txt")
+    git.commit("b.txt")
+    git.write("a.txt", "precious\n")
+    assert refused(call, "git_rm", paths=["a.txt", "b.txt"]).code == "local_changes"
+    assert (git.folder / "b.txt").exists()
+    assert refused(call, "git_rm", paths=["nope"]).code == "no_such_path"
+    assert call("git_rm", paths=["a.txt"], cached=True)["removed"] == ["a.txt"]
+    assert (git.folder / "a.txt").read_text() == "precious\n"
+
+
+def test_a_lock_left_behind_is_named_with_its_age(call: Any, git: Any) -> None:
+    git.commit()
+    git.write("a.txt", "new\n")
+    lock = git.folder / ".git/index.lock"
+    lock.touch()
+    os.utime(lock, (time.time() - 7200,) * 2)
+    error = refused(call, "git_commit", message="x", paths=["a.txt"])
+    assert error.code == "locked" and "index.lock is 720" in error.message
+    assert call("git_state")["locks"][0]["ageS"] >= 7200
+    assert any("waiting for another git" in text for text in call.reports)
+    lock.unlink()
+    assert call("git_commit", message="x", paths=["a.txt"])["files"] == ["a.txt"]
+
+
+def test_a_lock_that_goes_away_is_waited_for(call: Any, git: Any) -> None:
+    git.commit()
+    git.write("a.txt", "new\n")
+    os.system(f"touch '{git.folder}/.git/index.lock'; (sleep 0.6; rm '{git.folder}/.git/index.lock') &")
+    assert call("git_add", paths=["a.txt"])["staged"] == ["a.txt"]
+
+
+def test_an_unknown_identity_and_a_missing_signing_key_are_errors_in_seconds(
+    call: Any, git: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    git.commit()
+    git.write("a.txt", "new\n")
+    git("config", "commit.gpgSign", "true")
+    git("config", "gpg.program", "/nowhere/gpg")
+    assert refused(call, "git_commit", message="x", paths=["a.txt"]).code == "signing_failed"
+    git("config", "gpg.format", "ssh")
+    git("config", "user.signingkey", str(tmp_path / "missing"))
+    started = time.monotonic()
+    assert refused(call, "git_commit", message="x", paths=["a.txt"]).code == "signing_failed"
+    git("config", "commit.gpgSign", "false")
+    git("config", "user.useConfigOnly", "true")
+    for name in ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "EMAIL"):
+        monkeypatch.delenv(name, raising=False)
+    assert refused(call, "git_commit", message="x", paths=["a.txt"]).code == "identity_unknown"
+    assert time.monotonic() - started < 10
+
+
+def test_during_a_merge_conflicts_are_named_and_a_whole_commit_ends_it(call: Any, git: Any) -> None:
+    git.commit("a.txt", "base\n")
+    git("switch", "-qc", "topic")
+    git.commit("a.txt", "topic\n")
+    git("switch", "-q", "main")
+    git.commit("a.txt", "main\n")
+    git("merge", "topic", check=False)
+    assert refused(call, "git_commit", message="x").code == "conflicts"
+    status = call("git_status")
+    assert status["conflicts"] == [{"path": "a.txt", "change": "changed by both"}]
+    assert status["operation"]["giveUp"] == "git merge --abort"
+    git.write("a.txt", "both\n")
+    call("git_add", paths=["a.txt"])
+    error = refused(call, "git_commit", message="x", paths=["a.txt"])
+    assert error.code == "operation_in_progress" and "merge" in error.message
+    call("git_commit", message="Merge topic")
+    assert len(git("log", "-1", "--format=%P").split()) == 2 and "operation" not in call("git_status")
+
+
+def test_a_hook_that_hangs_is_ended_with_all_it_started(call: Any, git: Any) -> None:
+    git.commit()
+    git.write("a.txt", "new\n")
+    git.hook("pre-commit", f"(sleep 300 & echo $! > '{git.folder}/.git/pid'; wait)")
+    error = refused(call, "git_commit", message="x", paths=["a.txt"], timeoutMs=700)
+    assert error.code == "git_timeout" and "0.7 s" in error.message
+    pid = int((git.folder / ".git/pid").read_text())
+    for _ in range(50):
+        if not Path(f"/proc/{pid}").exists():
+            break
+        time.sleep(0.1)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    (git.folder / ".git/hooks/pre-commit").unlink()
+    assert call("git_commit", message="x", paths=["a.txt"])["files"] == ["a.txt"]
+
+
+def test_ten_commits_at_once_run_one_after_the_other(call: Any, git: Any) -> None:
+    import asyncio
+
+    async def scene() -> list[dict[str, Any]]:
+        for number in range(10):
+            git.write(f"f{number}.txt")
+        calls = (call.start("git_commit", message=f"{n}", paths=[f"f{n}.txt"]) for n in range(10))
+        return list(await asyncio.gather(*calls))
+
+    git.commit()
+    assert len({commit["sha"] for commit in call.play(scene)}) == 10 and call("git_status")["clean"]
+
+
+def test_outside_a_repository_and_without_git_each_verb_says_so(
+    call: Any, workspace: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    os.rename(workspace / ".git", tmp_path / "away")
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("git_status", {}),
+        ("git_state", {}),
+        ("git_log", {}),
+        ("git_diff", {}),
+        ("git_show", {"rev": "HEAD"}),
+        ("git_add", {"paths": ["a"]}),
+        ("git_rm", {"paths": ["a"]}),
+        ("git_commit", {"message": "x"}),
+        ("git_push", {}),
+        ("git_fetch", {}),
+        ("git_pull", {}),
+        ("git_checkout", {"branch": "x"}),
+        ("git_branch", {}),
+    ]
+    for name, arguments in calls:
+        error = refused(call, name, **arguments)
+        assert (name, error.code) == (name, "not_a_repository") and "git init" in error.hint
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name, arguments in calls:
+        assert (name, refused(call, name, **arguments).code) == (name, "git_missing")
