@@ -6,6 +6,7 @@ import click
 
 from gm import __version__
 from gm.gmloop.cli.format import format_command
+from gm.gmloop.cli.generate import generate_builtins_command
 from gm.gmloop.cli.help import help_command
 from gm.gmloop.cli.mcp import mcp_command
 from gm.gmloop.cli.parse import parse_command
@@ -25,5 +26,5 @@ def root() -> None:
     """Parse, format and lint GameMaker code; serve the same commands as MCP tools."""
 
 
-for command in (format_command, parse_command, project_group, help_command, mcp_command):
+for command in (format_command, parse_command, project_group, help_command, mcp_command, generate_builtins_command):
     root.add_command(command)

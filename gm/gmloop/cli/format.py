@@ -17,7 +17,7 @@ from gm.gmloop.cli.envelope import answer, failures_as_json
 from gm.gmloop.cli.files import Targets, collect, project_sources
 from gm.gmloop.cli.invocation import Invocation
 from gm.gmloop.cli.shape import Command, invocation_of, report_options, target_options, write_options
-from gm.gmloop.format.batch import Job, Remembered, format_all
+from gm.gmloop.format.batch import Remembered, format_all
 from gm.gmloop.format.formatter import Formatted, format_text
 from gm.gmloop.gml.source import LineMap, decode, encode
 from gm.gmloop.project.lease import lease, state_folder
@@ -157,7 +157,7 @@ class _Run:
             with contextlib.suppress(OSError):
                 cache = state_folder(targets.root) / "cache" / "format.json"
         remembered = Remembered(cache, targets.config.format, macros)
-        jobs: list[Job] = []
+        jobs: list[tuple[int, bytes]] = []
         done: dict[int, Done] = {}
         for index, path in enumerate(targets.files):
             try:
@@ -168,10 +168,10 @@ class _Run:
             if remembered.holds(data):
                 done[index] = Done(path, "clean", data, data)
             else:
-                jobs.append(Job(index, data))
+                jobs.append((index, data))
         stop = self.options["on_parse_error"] == "abort"
         total = len(targets.files)
-        old = {job.index: job.data for job in jobs}
+        old = dict(jobs)
         for index, result in format_all(jobs, targets.config.format, macros, self.lines, invocation.workers):
             invocation.check_cancelled()
             done[index] = _done(targets.files[index], old[index], result)

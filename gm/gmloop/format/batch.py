@@ -1,13 +1,11 @@
-"""Formatting many files: in several processes when that pays, and not again what is known to be laid out."""
+"""Formatting many files, and not again what is known to be laid out."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from pathlib import Path
 from typing import Final
 
@@ -15,21 +13,12 @@ from gm.gmloop.format.formatter import Formatted, format_text
 from gm.gmloop.format.options import FormatOptions
 from gm.gmloop.gml.macros import MacroTable
 from gm.gmloop.gml.source import decode
+from gm.gmloop.parallel import over_files
 from gm.system.atomic import write_atomic
 
-_WORTH_PROCESSES: Final = 1_500_000  # bytes below which starting processes costs more than it saves
-_BATCH: Final = 250_000
 _CACHE_LIMIT: Final = 20_000
 LAYOUT_VERSION: Final = 1
 """Raised with every change of the layout, so that remembered results are not used any more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One file to lay out: its place in the run, and its bytes."""
-
-    index: int
-    data: bytes
 
 
 class Remembered:
@@ -73,43 +62,18 @@ class Remembered:
 
 
 def format_all(
-    jobs: Sequence[Job],
+    jobs: Sequence[tuple[int, bytes]],
     options: FormatOptions,
     macros: MacroTable | None,
     lines: tuple[int, int] | None,
     workers: int,
 ) -> Iterator[tuple[int, Formatted]]:
-    """Lay out files and yield each with its place, in no certain order."""
-    size = sum(len(job.data) for job in jobs)
-    if workers < 2 or size < _WORTH_PROCESSES:
-        for job in jobs:
-            yield job.index, format_text(decode(job.data), options, macros, lines)
-        return
-    batches: list[list[Job]] = []
-    filled = _BATCH
-    for job in sorted(jobs, key=lambda job: -len(job.data)):
-        if filled >= _BATCH:
-            batches.append([])
-            filled = 0
-        batches[-1].append(job)
-        filled += len(job.data)
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(batches)), context, _prepare, (options, macros)) as pool:
-        try:
-            for results in pool.map(_format_batch, batches):
-                yield from results
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    """Lay out files, given by place and bytes, and yield each result with its place, in no certain order."""
+    return over_files(_format_one, (options, macros, lines), jobs, workers)
 
 
-_prepared: list[tuple[FormatOptions, MacroTable | None]] = []  # one process, one run: set once when it starts
-
-
-def _prepare(options: FormatOptions, macros: MacroTable | None) -> None:
-    _prepared.append((options, macros))
-
-
-def _format_batch(batch: list[Job]) -> list[tuple[int, Formatted]]:
-    options, macros = _prepared[-1]
-    return [(job.index, format_text(decode(job.data), options, macros)) for job in batch]
+def _format_one(
+    shared: tuple[FormatOptions, MacroTable | None, tuple[int, int] | None], _index: int, data: bytes
+) -> Formatted:
+    options, macros, lines = shared
+    return format_text(decode(data), options, macros, lines)

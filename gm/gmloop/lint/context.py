@@ -1,0 +1,167 @@
+"""What a rule sees of one file: tree, tokens, parents, comments, the project; and short ways to make findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gm.gmloop.gml import kinds as k
+from gm.gmloop.gml import syntax as s
+from gm.gmloop.gml.builtins import Builtins
+from gm.gmloop.gml.parser import Parsed
+from gm.gmloop.gml.source import LineMap
+from gm.gmloop.lint.rule import Edit, Finding
+from gm.gmloop.project.events import event_of_file
+from gm.gmloop.project.facts import ProjectFacts
+
+
+class FileContext:
+    """One file under lint.
+
+    Args:
+        parsed: its parse.
+        path: its path relative to the project, or as it was named; with ``/``.
+        facts: the project's facts; None outside of a project.
+        builtins: GameMaker's own names.
+
+    Attributes:
+        event: type and suffix of the event whose code it is, or None.
+        object_name: the object that the event belongs to, or an empty string.
+        parents: node to the node above it.
+    """
+
+    def __init__(self, parsed: Parsed, path: str, facts: ProjectFacts | None, builtins: Builtins) -> None:
+        self.parsed = parsed
+        self.tokens = parsed.tokens
+        self.text = parsed.text
+        self.tree = parsed.tree
+        self.path = path
+        self.facts = facts
+        self.builtins = builtins
+        self.lines = LineMap(parsed.text)
+        folder, _, name = path.rpartition("/")
+        self.event = event_of_file(name) if "objects/" in f"{folder}/" or not folder else None
+        self.object_name = folder.rpartition("/")[2] if self.event is not None else ""
+        self.parents: dict[s.Node, s.Node] = {}
+        self.rule_id = ""
+
+    # -- text
+
+    def start(self, node: s.Node) -> int:
+        """Return the index of a node's first character."""
+        return self.tokens.starts[node.first]
+
+    def end(self, node: s.Node) -> int:
+        """Return the index behind a node's last character; a statement's semicolon counts."""
+        return self.tokens.ends[node.stop - 1] if node.stop > node.first else self.start(node)
+
+    def source(self, node: s.Node) -> str:
+        """Return a node's exact text."""
+        return self.text[self.start(node) : self.end(node)]
+
+    def token(self, index: int) -> str:
+        """Return a token's exact text."""
+        return self.tokens.token_text(index)
+
+    def has_comment(self, first: int, stop: int) -> bool:
+        """Tell whether a comment or directive stands between the tokens `first` and `stop - 1`."""
+        befores = self.tokens.trivia_before
+        return any(first < before < stop for before in befores) if befores else False
+
+    def comments(self) -> Iterator[tuple[int, int, str]]:
+        """Yield start, end and text of each comment."""
+        for index, kind in enumerate(self.tokens.trivia_kinds):
+            if kind in (k.LINE_COMMENT, k.BLOCK_COMMENT):
+                yield self.tokens.trivia_starts[index], self.tokens.trivia_ends[index], self.tokens.trivia_text(index)
+
+    # -- tree
+
+    def ancestors(self, node: s.Node) -> Iterator[s.Node]:
+        """Yield the nodes above a node, the nearest first."""
+        current = self.parents.get(node)
+        while current is not None:
+            yield current
+            current = self.parents.get(current)
+
+    def function_of(self, node: s.Node) -> s.Function | s.Program:
+        """Return the function that a node stands in, or the whole file."""
+        for above in self.ancestors(node):
+            if isinstance(above, s.Function):
+                return above
+        return self.tree
+
+    def siblings(self, node: s.Node) -> list[s.Node]:
+        """Return the list of statements that a statement stands in; empty when it stands alone."""
+        above = self.parents.get(node)
+        return above.body if isinstance(above, s.Program | s.Block | s.Case) else []
+
+    def is_macro(self, name: str) -> bool:
+        """Tell whether a name is a macro of the project or this file."""
+        return self.facts is not None and name in self.facts.macros.bodies
+
+    # -- findings
+
+    def finding(
+        self,
+        where: s.Node | tuple[int, int],
+        message: str,
+        edits: list[Edit] | tuple[Edit, ...] = (),
+        unsafe: bool = False,
+    ) -> Finding:
+        """Make a finding of the rule at hand."""
+        start, end = where if isinstance(where, tuple) else (self.start(where), self.end(where))
+        return Finding(self.rule_id, message, start, end, tuple(edits), unsafe)
+
+    def replace(self, node: s.Node, text: str) -> Edit:
+        """Return the edit that puts text in a node's place."""
+        return Edit(self.start(node), self.end(node), text)
+
+    def replace_token(self, index: int, text: str) -> Edit:
+        """Return the edit that puts text in a token's place."""
+        return Edit(self.tokens.starts[index], self.tokens.ends[index], text)
+
+
+def bare(node: s.Node) -> s.Node:
+    """Return what stands in parentheses."""
+    while isinstance(node, s.Paren):
+        node = node.inner
+    return node
+
+
+def is_word(node: s.Node, *words: str) -> bool:
+    """Tell whether an expression is one of these names."""
+    node = bare(node)
+    return isinstance(node, s.Identifier) and node.text in words
+
+
+def callee_name(node: s.Node) -> str:
+    """Return the name of the function that a call of a plain name calls, else an empty string."""
+    if isinstance(node, s.Call) and isinstance(node.callee, s.Identifier):
+        return node.callee.text
+    return ""
+
+
+def is_pure(node: s.Node) -> bool:
+    """Tell whether an expression only reads variables, so that it may be dropped, moved or doubled."""
+    return all(
+        isinstance(
+            part, s.Identifier | s.Name | s.Literal | s.Member | s.Index | s.Paren | s.Binary | s.Unary | s.Ternary
+        )
+        for part in s.walk(node)
+    )
+
+
+def same(context: FileContext, left: s.Node, right: s.Node) -> bool:
+    """Tell whether two expressions are the same tokens."""
+    left, right = bare(left), bare(right)
+    if left.stop - left.first != right.stop - right.first:
+        return False
+    tokens = context.tokens
+    return all(
+        tokens.token_text(left.first + offset) == tokens.token_text(right.first + offset)
+        for offset in range(left.stop - left.first)
+    )
+
+
+def is_statement_of(node: s.Node) -> bool:
+    """Tell whether a node is a statement that may stand without braces."""
+    return not isinstance(node, s.Block | s.Empty | s.Bad)

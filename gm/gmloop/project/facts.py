@@ -1,0 +1,226 @@
+"""What a project declares, as far as rules about one file need to know it: made once a run, sent to every process."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from gm.errors import GmError
+from gm.gmloop.gml import kinds as k
+from gm.gmloop.gml import syntax as s
+from gm.gmloop.gml.macros import Macro, MacroTable, macro_table, macros_of, parse_with_macros
+from gm.gmloop.gml.source import decode
+from gm.gmloop.gml.tokens import tokenize
+from gm.gmloop.project.find import ProjectRoot
+from gm.gmloop.project.resources import GameObject, file_table, read_file, read_objects, read_resources
+
+_MACRO: Final = re.compile(r"#[ \t]*macro\b")
+_FEATHER_IN: Final = re.compile(
+    r"//[ \t]*feather[ \t]+(ignore|disable|restore|enable)[ \t]+(all|gm\d{4})[ \t]+in[ \t]+([^\r\n]+)", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionFact:
+    """A function that every script can call.
+
+    Attributes:
+        name: its name.
+        path: the file that defines it.
+        required: how many parameters have no default.
+        most: how many parameters it has; -1 when it looks at its arguments by number.
+        constructor: it is one.
+    """
+
+    name: str
+    path: str
+    required: int
+    most: int
+    constructor: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PathDirective:
+    """A ``// Feather ignore … in PATH``.
+
+    Attributes:
+        off: it silences; else it restores.
+        message: ``all`` or ``GMnnnn``.
+        target: the path as it is written.
+        folder: the asset browser's folder of the file that it stands in.
+    """
+
+    off: bool
+    message: str
+    target: str
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectFacts:
+    """What a project declares.
+
+    Attributes:
+        macros: its macros.
+        macro_places: macro and configuration to the files that define it.
+        functions: global functions by name, each with all its definitions.
+        enums: enum to its members.
+        enum_places: enum to the files that define it.
+        global_variables: names of ``globalvar``.
+        names: every name that is declared or assigned anywhere.
+        assets: names of resources.
+        objects: objects by name.
+        folders: file, relative to the project, to its folder in the asset browser.
+        directives: Feather directives for other files.
+    """
+
+    macros: MacroTable
+    macro_places: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    functions: Mapping[str, tuple[FunctionFact, ...]] = field(default_factory=dict)
+    enums: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    enum_places: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    global_variables: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
+    assets: frozenset[str] = frozenset()
+    objects: Mapping[str, GameObject] = field(default_factory=dict)
+    folders: Mapping[str, str] = field(default_factory=dict)
+    directives: tuple[PathDirective, ...] = ()
+
+
+def read_facts(project: ProjectRoot) -> ProjectFacts:
+    """Read a project's files; those that cannot be read count as empty."""
+    table = file_table(project.root)
+    try:
+        resources = read_resources(read_file(project.yyp))
+    except (OSError, GmError):
+        resources = ()
+    objects, _ = read_objects(table, resources)
+    folders = _folders(table)
+    sources = {
+        path.relative_to(project.root).as_posix(): decode(path.read_bytes())
+        for name, path in table.items()
+        if name.endswith(".gml")
+    }
+    collector = _Collector()
+    collector.names.update(_extension_functions(table))
+    for path, text in sources.items():
+        if _MACRO.search(text):
+            collector.macros.extend((path, macro) for macro in macros_of(tokenize(text)))
+    macros = macro_table(macro for _, macro in collector.macros)
+    directives: list[PathDirective] = []
+    for path, text in sources.items():
+        parsed, _ = parse_with_macros(text, macros.bodies)
+        collector.file(path, parsed.tree)
+        for match in _FEATHER_IN.finditer(text):
+            off = match[1].lower() in ("ignore", "disable")
+            directives.append(PathDirective(off, match[2].upper(), match[3].strip(), folders.get(path, "")))
+    return collector.facts(macros, frozenset(item.name for item in resources), objects, folders, tuple(directives))
+
+
+def _folders(table: Mapping[str, Path]) -> dict[str, str]:
+    """Return each code file's folder in the asset browser, which its resource's `.yy` names."""
+    by_folder: dict[str, str] = {}
+    for name, path in table.items():
+        if name.startswith(("scripts/", "objects/")) and name.endswith(".yy"):
+            match = re.search(rb'"parent":\s*\{[^{}]*?"path":\s*"(?:folders/)?([^"]*?)(?:\.yy)?"', path.read_bytes())
+            by_folder[name.rpartition("/")[0]] = match[1].decode("utf-8", "replace") if match else ""
+    folders: dict[str, str] = {}
+    for name in table:
+        folder = by_folder.get(name.rpartition("/")[0])
+        if folder is not None and name.endswith(".gml"):
+            folders[name] = folder
+    return folders
+
+
+def _extension_functions(table: Mapping[str, Path]) -> set[str]:
+    found: set[str] = set()
+    for name, path in table.items():
+        if name.startswith("extensions/") and name.endswith(".yy"):
+            found.update(
+                match.decode("ascii", "replace")
+                for match in re.findall(rb'"(?:name|%Name|constantName)":\s*"(\w+)"', path.read_bytes())
+            )
+    return found
+
+
+class _Collector:
+    def __init__(self) -> None:
+        self.macros: list[tuple[str, Macro]] = []
+        self.functions: dict[str, list[FunctionFact]] = {}
+        self.enums: dict[str, set[str]] = {}
+        self.enum_places: dict[str, list[str]] = {}
+        self.global_variables: set[str] = set()
+        self.names: set[str] = set()
+
+    def file(self, path: str, tree: s.Program) -> None:
+        script = path.lower().startswith("scripts/")
+        for node in s.walk(tree):
+            if isinstance(node, s.Function):
+                if node.name is not None:
+                    self.names.add(node.name.text)
+                self.names.update(parameter.name.text for parameter in node.parameters)
+            elif isinstance(node, s.Declarator | s.StructEntry):
+                name = node.name if isinstance(node, s.Declarator) else node.key
+                if isinstance(name, s.Name):
+                    self.names.add(name.text)
+            elif isinstance(node, s.Assignment):
+                self._target(node.target)
+            elif isinstance(node, s.Enum):
+                members = self.enums.setdefault(node.name.text, set())
+                members.update(item.name.text for item in node.members if isinstance(item, s.EnumMember))
+                self.enum_places.setdefault(node.name.text, []).append(path)
+                self.names.add(node.name.text)
+            elif isinstance(node, s.Try) and node.name is not None:
+                self.names.add(node.name.text)
+            if isinstance(node, s.Declaration) and node.keyword == k.GLOBALVAR:
+                self.global_variables.update(item.name.text for item in node.declarators)
+        if script:
+            for node in tree.body:
+                if isinstance(node, s.Function) and node.name is not None:
+                    self.functions.setdefault(node.name.text, []).append(_function(node, path))
+            if not any(isinstance(node, s.Function) for node in tree.body):
+                self.names.add(path.rpartition("/")[2].rpartition(".")[0])
+
+    def _target(self, node: s.Node) -> None:
+        while isinstance(node, s.Index | s.Paren):
+            node = node.object if isinstance(node, s.Index) else node.inner
+        if isinstance(node, s.Identifier):
+            self.names.add(node.text)
+        elif isinstance(node, s.Member):
+            self.names.add(node.name.text)
+
+    def facts(
+        self,
+        macros: MacroTable,
+        assets: frozenset[str],
+        objects: Mapping[str, GameObject],
+        folders: Mapping[str, str],
+        directives: tuple[PathDirective, ...],
+    ) -> ProjectFacts:
+        places: dict[tuple[str, str], list[str]] = {}
+        for path, macro in self.macros:
+            places.setdefault((macro.name, macro.configuration), []).append(path)
+        variables = {name for item in objects.values() for name in item.variables}
+        return ProjectFacts(
+            macros,
+            {key: tuple(value) for key, value in places.items()},
+            {name: tuple(facts) for name, facts in self.functions.items()},
+            {name: frozenset(members) for name, members in self.enums.items()},
+            {name: tuple(paths) for name, paths in self.enum_places.items()},
+            frozenset(self.global_variables),
+            frozenset(self.names | variables),
+            assets,
+            dict(objects),
+            dict(folders),
+            directives,
+        )
+
+
+def _function(node: s.Function, path: str) -> FunctionFact:
+    assert node.name is not None
+    required = sum(1 for parameter in node.parameters if parameter.default is None)
+    by_number = any(isinstance(part, s.Identifier) and part.text.startswith("argument") for part in s.walk(node.body))
+    return FunctionFact(node.name.text, path, required, -1 if by_number else len(node.parameters), node.constructor)
