@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -53,22 +53,37 @@ class Catalog:
 
     # --- filling ----------------------------------------------------------------------------------------------------
 
-    def open_index(self) -> tuple[int, int, str]:
-        """Open the index before anything is loaded: where it ends, and the seq and hash of its last line."""
+    def load(self, *, index_first: bool = False, after: Scanner | None = None) -> Scanner:
+        """Take the entries of a log that is being opened, and return what was found on the way.
+
+        Args:
+            index_first: take over what the index holds, and walk only through what follows.
+            after: go on where this walk ended.
+
+        Raises:
+            OSError: the log cannot be read.
+        """
+        start = (0, 0, FIRST_PREV, 0)
+        if after is not None:
+            start = (after.end, after.last_seq, after.last_sha256, after.last_bytes)
+        elif index_first:
+            start = self._open_index()
+        with open(self._log, "rb") as file:
+            scanner = Scanner(file, *start)
+            for batch in batches(scanner.entries(), 2 * _KEEP_ENTRIES):
+                if len(self._recent) >= 2 * _KEEP_ENTRIES:
+                    self._settle(len(self._recent))
+                self._recent += batch
+                for entry in batch:
+                    self._tally.add(entry.kind, entry.seq)
+        return scanner
+
+    def _open_index(self) -> tuple[int, int, str, int]:
         with self._index_lock:
             index = self._opened()
             self._indexed = index.length > 0
             self._tally = Tally(dict(index.tally.by_kind))
-            return index.length, index.last_seq, index.last_sha256 or FIRST_PREV
-
-    def load(self, entries: Iterable[Entry]) -> None:
-        """Take the entries of a log that is being opened, in order."""
-        for batch in batches(entries, 2 * _KEEP_ENTRIES):
-            if len(self._recent) >= 2 * _KEEP_ENTRIES:
-                self._settle(len(self._recent))
-            self._recent += batch
-            for entry in batch:
-                self._tally.add(entry.kind, entry.seq)
+            return index.length, index.last_seq, index.last_sha256 or FIRST_PREV, index.last_bytes
 
     def append(self, entry: Entry) -> bool:
         """Take the next entry; True when there are so many in memory that `settle` should be called."""

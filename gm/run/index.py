@@ -42,6 +42,7 @@ class Index:
         length: every event that starts before this offset is in it, none that starts after.
         last_seq: the greatest seq in it.
         last_sha256: the hash of the last line in it.
+        last_bytes: the length of that line.
         tally: counts and latest seqs by kind.
     """
 
@@ -50,6 +51,7 @@ class Index:
         self.length = 0
         self.last_seq = 0
         self.last_sha256 = ""
+        self.last_bytes = 0
         self.tally = Tally()
         self._read_state()
 
@@ -89,6 +91,7 @@ class Index:
         self.length = int(meta.get("length", 0))
         self.last_seq = int(meta.get("lastSeq", 0))
         self.last_sha256 = str(meta.get("lastSha256", ""))
+        self.last_bytes = int(meta.get("lastLength", 0))
         rows = self._connection.execute("SELECT kind, count, latest FROM kinds")
         self.tally = Tally({kind: (count, latest) for kind, count, latest in rows})
 
@@ -139,6 +142,7 @@ class Index:
             raise
         self._meta.update(meta)
         self.length, self.last_seq, self.last_sha256 = meta["length"], meta["lastSeq"], meta["lastSha256"]
+        self.last_bytes = last.length
         self.tally = tally
 
     def count(self, wanted: Selection) -> int:

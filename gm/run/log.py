@@ -3,35 +3,29 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 import time
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from gm.errors import Conflict, GmError, Unavailable
+from gm.errors import GmError, Unavailable
 from gm.run.blobs import BlobStore
 from gm.run.catalog import Catalog
 from gm.run.line import FIRST_PREV, Event, entry_of, parse_line, request_key
-from gm.run.mending import in_place, put_back
+from gm.run.logfile import LogFile
 from gm.run.payload import encode
-from gm.run.recovery import Head, Scanner, repair, write_head
+from gm.run.recovery import Head, repair, write_head
 from gm.run.redact import Redactor
 from gm.run.selection import Page, Selection, selection
 from gm.run.textsearch import TextSearch
-from gm.system.locks import FileLock
 
 _SMALL_BYTES = 2 * 1024 * 1024
 """A log up to this size is scanned faster than its index is opened."""
 
 _HEAD_INTERVAL_S = 30.0
-_LOCK_S = 0.1
-"""Whoever only asks whether a run is locked may hold the lock for a moment."""
-
 _TEXT_SEARCH_S = 10.0
 _READ_ONLY_FIELDS = ("seq", "ts", "kind", "prev")
-_datasync = getattr(os, "fdatasync", os.fsync)
 
 
 class Log:
@@ -45,27 +39,21 @@ class Log:
         last_seq: the seq of the last event, 0 in an empty log.
     """
 
-    def __init__(self, folder: Path, lock: FileLock, redactor: Redactor | None) -> None:
+    def __init__(self, folder: Path, redactor: Redactor | None) -> None:
         self.folder = folder
         self.blobs = BlobStore(folder / "blobs", redactor)
         self.last_seq = 0
         self._redactor = redactor
-        self._file_lock = lock
-        self._lock_inode = (folder / "lock").stat().st_ino
         self._lock = threading.Lock()
         self._sync_lock = threading.Lock()
-        self._path = folder / "log.jsonl"
-        self._descriptor = _open_to_append(self._path)
-        self._size = os.fstat(self._descriptor).st_size
+        self._file = LogFile(folder)
         self._last_sha256 = FIRST_PREV
         self._last_bytes = 0
         self._second = (0, "")
-        self._torn = False
-        self._closed = False
         self._unsynced = False
         self._head_due = 0.0
         self._ended: str | None = None
-        self._catalog = Catalog(folder / "log.index", self._path, self._read_at)
+        self._catalog = Catalog(folder / "log.index", self._file.path, self._read_at)
 
     @classmethod
     def open(cls, folder: Path, *, secrets: Mapping[str, str] = {}) -> Log:
@@ -81,14 +69,9 @@ class Log:
             Conflict: `run_locked`, another process writes it.
             Unavailable: `log_unwritable`, the folder cannot be written.
         """
-        lock = FileLock(folder / "lock")
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            if not lock.acquire(_LOCK_S):
-                raise _locked(folder)
-            log = cls(folder, lock, Redactor(secrets) if secrets else None)
+            log = cls(folder, Redactor(secrets) if secrets else None)
         except OSError as error:
-            lock.release()
             raise _unwritable(folder, error) from error
         try:
             log._recover()
@@ -101,20 +84,18 @@ class Log:
         return log
 
     def _recover(self) -> None:
-        if self._size == 0 and not (self.folder / "log.head").exists():
+        size = self._file.size
+        if size == 0 and not (self.folder / "log.head").exists():
             return
-        start, seq, sha = self._catalog.open_index() if self._size > _SMALL_BYTES else (0, 0, FIRST_PREV)
-        with open(self._path, "rb") as file:
-            scanner = Scanner(file, start, seq, sha)
-            self._catalog.load(scanner.entries())
-        found = repair(self.folder, self._descriptor, scanner)
-        self._size = os.fstat(self._descriptor).st_size
+        scanner = self._catalog.load(index_first=size > _SMALL_BYTES)
+        found = repair(self.folder, self._file.descriptor, scanner)
+        self._file.measure()
         if "completed" in found:
-            with open(self._path, "rb") as file:
-                scanner = Scanner(file, scanner.end, scanner.last_seq, scanner.last_sha256)
-                self._catalog.load(scanner.entries())
+            scanner = self._catalog.load(after=scanner)
         self.last_seq = scanner.last_seq
         self._last_sha256 = scanner.last_sha256
+        self._last_bytes = scanner.last_bytes
+        self._unsynced = scanner.last_bytes > 0
         end = self.latest("end")
         self._ended = end["ts"] if end is not None else None
         if found:
@@ -159,13 +140,16 @@ class Log:
             seq = self.last_seq + 1
             now = self._now()
             line = f'{{"seq":{seq},"ts":"{now}",{text[1:-1]},"prev":"{self._last_sha256[:16]}"}}'.encode("ascii")
-            self._write(line + b"\n")
-            crowded = self._catalog.append(entry_of(event, seq, self._size, len(line) + 1))
+            offset = self._file.size
+            try:
+                self._file.append(line + b"\n")
+            except OSError as error:
+                raise _write_failed(self.folder, error) from error
+            self.last_seq = seq
             self._last_sha256 = hashlib.sha256(line).hexdigest()
             self._last_bytes = len(line) + 1
-            self._size += len(line) + 1
-            self.last_seq = seq
             self._unsynced = True
+            crowded = self._catalog.append(entry_of(event, seq, offset, len(line) + 1))
             if kind == "end":
                 self._ended, self._head_due = now, 0.0
         if crowded:
@@ -177,30 +161,6 @@ class Log:
         if seconds != self._second[0]:
             self._second = (seconds, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)))
         return f"{self._second[1]}.{nanoseconds // 1000:06d}Z"
-
-    def _write(self, line: bytes) -> None:
-        if self._closed:
-            raise _closed(self.folder)
-        try:
-            if self._torn:
-                os.ftruncate(self._descriptor, self._size)
-                self._torn = False
-            written = os.write(self._descriptor, line)
-            while written < len(line):
-                self._torn = True
-                written += os.write(self._descriptor, line[written:])
-            self._torn = False
-        except OSError as error:
-            self._undo()
-            raise _write_failed(self.folder, error) from error
-
-    def _undo(self) -> None:
-        """Take back what a failed write left; when that fails too, the next append tries first."""
-        try:
-            os.ftruncate(self._descriptor, self._size)
-            self._torn = False
-        except OSError:
-            self._torn = True
 
     def sync(self) -> None:
         """Make every event and blob so far durable; bring the index up to date when it lags behind.
@@ -214,14 +174,14 @@ class Log:
         self._keep_in_place()
         with self._sync_lock:
             with self._lock:
-                if self._closed or not self._unsynced:
+                if self._file.closed or not self._unsynced:
                     return
                 self._unsynced = False
                 head = self._head()
                 due = time.monotonic() >= self._head_due
             try:
                 self.blobs.sync()
-                _datasync(self._descriptor)
+                self._file.sync()
             except OSError as error:
                 self._unsynced = True
                 raise _write_failed(self.folder, error) from error
@@ -231,37 +191,20 @@ class Log:
 
     def _keep_in_place(self) -> None:
         with self._sync_lock, self._lock:
-            if self._closed or in_place(self._path, self._descriptor):
+            if self._file.closed or self._file.in_place():
                 return
             try:
-                self._retake_lock()
-                kept = put_back(self._path, self._descriptor, self._size)
-                descriptor = _open_to_append(self._path)
+                kept = self._file.put_back()
             except OSError as error:
                 raise _write_failed(self.folder, error) from error
-            os.close(self._descriptor)
-            self._descriptor = descriptor
         there = f"what lay there is kept as {kept}" if kept else "blobs and jobs of the run may be missing"
-        self.append(
-            "warning", code="log_restored", message=f"The log was deleted or replaced and is put back; {there}."
-        )
-
-    def _retake_lock(self) -> None:
-        """Lock the new lock file when the old one is gone."""
-        path = self.folder / "lock"
-        if path.exists() and path.stat().st_ino == self._lock_inode:
-            return
-        self.folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(path)
-        if not lock.acquire(_LOCK_S):
-            raise _locked(self.folder)
-        self._file_lock.release()
-        self._file_lock, self._lock_inode = lock, path.stat().st_ino
+        message = f"The log was deleted or replaced and is put back; {there}."
+        self.append("warning", code="log_restored", message=message)
 
     def _head(self) -> Head | None:
         if not self._last_bytes:
             return None
-        return Head(self.last_seq, self._size - self._last_bytes, self._last_bytes, self._last_sha256, self._ended)
+        return Head(self.last_seq, self._file.size - self._last_bytes, self._last_bytes, self._last_sha256, self._ended)
 
     def _write_head(self, head: Head) -> None:
         self._head_due = time.monotonic() + _HEAD_INTERVAL_S
@@ -280,13 +223,11 @@ class Log:
 
     def _abandon(self) -> None:
         with self._sync_lock:
-            if self._closed:
+            if self._file.closed:
                 return
             self._catalog.close()
             with self._lock:
-                self._closed = True
-                os.close(self._descriptor)
-            self._file_lock.release()
+                self._file.close()
 
     def __enter__(self) -> Log:
         return self
@@ -348,8 +289,8 @@ class Log:
         self, wanted: Selection, search: TextSearch, newest_first: bool, limit: int | None, offset: int
     ) -> Page:
         with self._lock:
-            end = self._size
-        with open(self._path, "rb", buffering=0) as file:
+            end = self._file.size
+        with open(self._file.path, "rb", buffering=0) as file:
             found, whole = search.lines(
                 file, self._catalog.offset_after(wanted.since), end, time.monotonic() + _TEXT_SEARCH_S
             )
@@ -388,9 +329,9 @@ class Log:
     def sha256(self) -> str:
         """Return the sha256 of the log's bytes so far, in hex."""
         with self._lock:
-            left = self._size
+            left = self._file.size
         digest = hashlib.sha256()
-        with open(self._path, "rb") as file:
+        with open(self._file.path, "rb") as file:
             while left and (piece := file.read(min(left, 1 << 20))):
                 digest.update(piece)
                 left -= len(piece)
@@ -398,32 +339,13 @@ class Log:
 
     def _read_at(self, offset: int, length: int) -> bytes:
         with self._lock:
-            if self._closed:
-                raise _closed(self.folder)
-            if hasattr(os, "pread"):
-                return os.pread(self._descriptor, length, offset)
-            os.lseek(self._descriptor, offset, os.SEEK_SET)
-            return os.read(self._descriptor, length)
+            return self._file.read_at(offset, length)
 
     def _event_at(self, offset: int, length: int) -> Event | None:
         return parse_line(self._read_at(offset, length))
 
     def _events_at(self, places: Iterable[tuple[int, int]]) -> list[Event]:
         return [event for place in places if (event := self._event_at(*place)) is not None]
-
-
-def _open_to_append(path: Path) -> int:
-    return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600)
-
-
-def _locked(folder: Path) -> GmError:
-    return Conflict(
-        "run_locked", f"Another process writes the run {folder.name}.", "End that process, or begin another run."
-    )
-
-
-def _closed(folder: Path) -> GmError:
-    return GmError("log_closed", f"The log of the run {folder.name} is closed.")
 
 
 def _write_failed(folder: Path, error: OSError) -> GmError:

@@ -44,22 +44,27 @@ class Scanner:
         start: where a line begins.
         last_seq: the seq of the event before `start`.
         last_sha256: the hash of the line before `start`.
+        last_bytes: that line's length with its newline.
 
     Attributes:
         end: the offset after the last event's line.
         last_seq: the greatest seq so far.
         last_sha256: the hash of the last event's line; valid after `entries` has ended.
+        last_bytes: that line's length with its newline; valid then, too.
         gaps: what lies between events.
         tail: what lies after the last event; valid after `entries` has ended.
         unterminated: the tail is a whole event that only lacks its newline.
         accounted: offset and length of the gaps that `recovered` events name.
     """
 
-    def __init__(self, file: BinaryIO, start: int = 0, last_seq: int = 0, last_sha256: str = FIRST_PREV) -> None:
+    def __init__(
+        self, file: BinaryIO, start: int = 0, last_seq: int = 0, last_sha256: str = FIRST_PREV, last_bytes: int = 0
+    ) -> None:
         self._file = file
         self.end = start
         self.last_seq = last_seq
         self.last_sha256 = last_sha256
+        self.last_bytes = last_bytes
         self.gaps: list[Gap] = []
         self.tail: Gap | None = None
         self.unterminated = False
@@ -94,6 +99,7 @@ class Scanner:
             yield line, offset, event
         if last_line:
             self.last_sha256 = line_sha256(last_line)
+            self.last_bytes = len(last_line)
         self.tail = gap.close() if gap is not None else None
 
     def _is_unterminated(self, line: bytes, last_line: bytes) -> bool:
