@@ -140,9 +140,8 @@ class Log:
             seq = self.last_seq + 1
             now = self._now()
             line = f'{{"seq":{seq},"ts":"{now}",{text[1:-1]},"prev":"{self._last_sha256[:16]}"}}'.encode("ascii")
-            offset = self._file.size
             try:
-                self._file.append(line + b"\n")
+                offset = self._file.append(line + b"\n")
             except OSError as error:
                 raise _write_failed(self.folder, error) from error
             self.last_seq = seq
@@ -165,7 +164,8 @@ class Log:
     def sync(self) -> None:
         """Make every event and blob so far durable; bring the index up to date when it lags behind.
 
-        A log that was deleted or replaced meanwhile is put back, and a `warning` event says so.
+        A log that was deleted or replaced meanwhile is put back; a `warning` event says so, or that another program
+        has changed it.
 
         Raises:
             GmError: `log_write_failed`.
@@ -191,15 +191,21 @@ class Log:
 
     def _keep_in_place(self) -> None:
         with self._sync_lock, self._lock:
-            if self._file.closed or self._file.in_place():
+            if self._file.closed:
                 return
-            try:
-                kept = self._file.put_back()
-            except OSError as error:
-                raise _write_failed(self.folder, error) from error
-        there = f"what lay there is kept as {kept}" if kept else "blobs and jobs of the run may be missing"
-        message = f"The log was deleted or replaced and is put back; {there}."
-        self.append("warning", code="log_restored", message=message)
+            if self._file.in_place():
+                if not self._file.disturbed:
+                    return
+                self._file.disturbed = False
+                code, message = "log_changed", "Another program has changed the log; gm log verify shows where."
+            else:
+                try:
+                    kept = self._file.put_back()
+                except OSError as error:
+                    raise _write_failed(self.folder, error) from error
+                there = f"what lay there is kept as {kept}" if kept else "blobs and jobs of the run may be missing"
+                code, message = "log_restored", f"The log was deleted or replaced and is put back; {there}."
+        self.append("warning", code=code, message=message)
 
     def _head(self) -> Head | None:
         if not self._last_bytes:
@@ -240,7 +246,8 @@ class Log:
     def event(self, seq: int) -> Event | None:
         """Return the event `seq`, or None."""
         place = self._catalog.place_of(seq)
-        return None if place is None else self._event_at(*place)
+        event = None if place is None else self._event_at(*place)
+        return event if event is not None and event["seq"] == seq else None
 
     def events(
         self,

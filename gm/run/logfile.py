@@ -31,6 +31,7 @@ class LogFile:
         descriptor: open for reading and appending.
         size: where the next line goes.
         closed: `close` was called.
+        disturbed: somebody else changed the file's length since this was last set to False.
 
     Raises:
         Conflict: `run_locked`, another process writes the log.
@@ -49,6 +50,7 @@ class LogFile:
             self._lock.release()
             raise
         self.size = os.fstat(self.descriptor).st_size
+        self.disturbed = False
         self._torn = False
         self._new = True
 
@@ -59,8 +61,8 @@ class LogFile:
             raise Conflict("run_locked", f"Another process writes the run {run}.", "End it, or begin another run.")
         return lock, self._lock_path.stat().st_ino
 
-    def append(self, line: bytes) -> None:
-        """Write a line; when that fails nothing of it is left.
+    def append(self, line: bytes) -> int:
+        """Write a line and return the offset where it lies; when that fails nothing of it is left.
 
         Raises:
             OSError: the disk is full or broken. A later call may succeed.
@@ -70,6 +72,8 @@ class LogFile:
         try:
             if self._torn:
                 self._truncate()
+            if os.fstat(self.descriptor).st_size != self.size:
+                self._meet_disturbance()
             written = os.write(self.descriptor, line)
             while written < len(line):
                 self._torn = True
@@ -81,6 +85,14 @@ class LogFile:
             raise
         self._torn = False
         self.size += len(line)
+        return self.size - len(line)
+
+    def _meet_disturbance(self) -> None:
+        """Go on behind what somebody else left in the file, on a line of our own."""
+        self.disturbed = True
+        self.measure()
+        if self.size and self.read_at(self.size - 1, 1) != b"\n":
+            self.size += os.write(self.descriptor, b"\n")
 
     def _truncate(self) -> None:
         os.ftruncate(self.descriptor, self.size)

@@ -283,3 +283,35 @@ def test_a_log_deleted_and_taken_by_another_writer_is_not_fought_over(tmp_path: 
             log.sync()
         assert log.event(2)["path"] == "g"
     assert [event["kind"] for event in LogReader(folder)] == ["run-start"]
+
+
+def test_what_another_program_writes_into_the_log_costs_no_event(tmp_path: Path) -> None:
+    log = Log.open(tmp_path)
+    log.append("write", path="f1")
+    with open(tmp_path / "log.jsonl", "ab") as file:
+        file.write(b"no event, no newline")
+    assert log.append("write", path="f2") == 2
+    assert log.append("write", path="f3") == 3
+    assert [event["path"] for event in log.events().events] == ["f1", "f2", "f3"]
+    log.sync()
+    log.sync()
+    assert [event["code"] for event in log.events(kinds=["warning"]).events] == ["log_changed"]
+    log.close()
+    assert [problem.code for problem in verify(tmp_path).problems] == ["not_an_event"]
+    with Log.open(tmp_path) as log:
+        assert [event["seq"] for event in log.events().events] == [1, 2, 3, 4, 5]
+
+
+def test_a_log_that_another_program_empties_goes_on(tmp_path: Path) -> None:
+    log = Log.open(tmp_path)
+    for n in range(10):
+        log.append("write", path=f"f{n}")
+    log.sync()
+    os.truncate(tmp_path / "log.jsonl", 100)
+    assert log.append("write", path="later") == 11
+    assert log.event(11)["path"] == "later" and log.event(5) is None
+    log.close()
+    assert not verify(tmp_path).ok
+    with Log.open(tmp_path) as log:
+        assert log.event(11)["path"] == "later"
+        assert log.last_seq == 13
