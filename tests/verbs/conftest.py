@@ -13,6 +13,7 @@ import pytest
 
 from gm.run.run import Run
 from gm.system.direct import DirectStarter
+from gm.system.processes import ProcessStarter
 from gm.verbs.all import builtin_registry
 from gm.verbs.call import call_verb
 from gm.verbs.context import Surface, VerbContext
@@ -24,6 +25,7 @@ class Caller:
 
     Attributes:
         reports: what the calls said in their progress.
+        forked: processes are started by the fork server, as the worker does on Linux.
     """
 
     def __init__(self, run: Run) -> None:
@@ -31,7 +33,8 @@ class Caller:
         self.workspace = run.workspace
         self.registry = builtin_registry()
         self.order = Order()
-        self.starter = DirectStarter()
+        self.starter: ProcessStarter = DirectStarter()
+        self.forked = False
         self.reports: list[str] = []
 
     def context(self, surface: Surface = "body") -> VerbContext:
@@ -47,10 +50,17 @@ class Caller:
         """Run a coroutine in a loop of its own and end what it started."""
 
         async def whole() -> Any:
+            if self.forked:
+                from gm.body.forkclient import ForkClient
+
+                async with ForkClient() as client:
+                    self.starter = client
+                    return await scene()
+            self.starter = starter = DirectStarter()
             try:
                 return await scene()
             finally:
-                await self.starter.end_all()
+                await starter.end_all()
 
         return asyncio.run(whole())
 

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,15 @@ import pytest
 from gm.errors import GmError
 from gm.system.processes import process_start_time
 from gm.verbs import shell as shell_module
+
+
+@pytest.fixture(params=["direct", "forked"], autouse=True)
+def starter(request: pytest.FixtureRequest, call: Any) -> None:
+    """Every behaviour holds for children of the worker and for those of the fork server."""
+    if request.param == "forked":
+        if sys.platform != "linux":
+            pytest.skip("the fork server is for Linux")
+        call.forked = True
 
 
 def refused(call: Any, **arguments: Any) -> GmError:
