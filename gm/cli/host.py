@@ -7,7 +7,7 @@ import queue
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -58,12 +58,14 @@ class Host:
         process: the relay.
         stateless: speak 2026-07-28, with an envelope in each request.
         roots: what it answers to `roots/list`, as `file://` URIs.
+        on_answer: called with each answer, in the reader's thread.
     """
 
     process: subprocess.Popen[bytes]
     stateless: bool = False
     notifications: list[Json] = field(default_factory=list)
     roots: list[str] = field(default_factory=list)
+    on_answer: Callable[[Json], None] | None = None
     _answers: dict[str, queue.SimpleQueue[tuple[float, Json]]] = field(default_factory=dict)
     _next_id: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -102,6 +104,8 @@ class Host:
                     roots = [{"uri": uri} for uri in self.roots]
                     self.write({"jsonrpc": "2.0", "id": frame["id"], "result": {"roots": roots}})
                 continue
+            if self.on_answer is not None:
+                self.on_answer(frame)
             waiting = self._answers.get(json.dumps(frame.get("id")))
             if waiting is not None:
                 waiting.put((now, frame))

@@ -10,7 +10,7 @@ import click
 from gm.cli.workspace import workspace_option
 from gm.errors import NotFound
 from gm.run.blobs import BlobStore
-from gm.run.brief import brief
+from gm.run.brief import Event, brief
 from gm.run.reader import LogReader
 from gm.run.store import find_run
 from gm.system.paths import state_folder
@@ -27,7 +27,8 @@ def replay(run: str | None, to: int | None, as_json: bool, workspace: Path) -> N
     RUN is a run's id or the end of one; the newest run by default.
     """
     info = find_run(state_folder(workspace.resolve()), run)
-    context, since = None, []
+    context: Event | None = None
+    since: list[Event] = []
     for event in LogReader(info.folder):
         if to is not None and event["seq"] > to:
             break

@@ -6,10 +6,10 @@ import contextlib
 import os
 import secrets
 import stat
-import sys
 import time
 from pathlib import Path
 
+_WINDOWS = os.name == "nt"
 _WINDOWS_RETRIES = 20
 _WINDOWS_PAUSE_S = 0.05
 
@@ -59,14 +59,14 @@ def replace(source: Path, target: Path) -> None:
             os.replace(source, target)
             return
         except PermissionError:
-            if sys.platform != "win32" or attempt == _WINDOWS_RETRIES - 1:
+            if not _WINDOWS or attempt == _WINDOWS_RETRIES - 1:
                 raise
             time.sleep(_WINDOWS_PAUSE_S)
 
 
 def sync_folder(folder: Path) -> None:
     """Make renames in `folder` durable; does nothing where folders cannot be opened (Windows)."""
-    if sys.platform == "win32":
+    if _WINDOWS:
         return
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)

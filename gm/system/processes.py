@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+_LINUX = sys.platform == "linux"
+
 TERM_GRACE_S = 2.0
 """Seconds between TERM and KILL when a process group is ended."""
 
@@ -58,7 +60,7 @@ def process_start_time(pid: int) -> str | None:
     On Linux it is the start time in clock ticks since boot with the boot id; elsewhere what `ps` says. A zombie
     counts as gone.
     """
-    if sys.platform == "linux":
+    if _LINUX:
         try:
             with open(f"/proc/{pid}/stat", "rb") as file:
                 fields = file.read().rpartition(b")")[2].split()

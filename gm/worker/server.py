@@ -68,20 +68,21 @@ class GmServer:
             version=__version__,
             title=SERVER_INFO["title"],
             instructions=INSTRUCTIONS,
-            on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
-            on_list_resources=self._list_resources,
-            on_list_resource_templates=self._list_templates,
-            on_read_resource=self._read_resource,
-            on_list_prompts=self._list_prompts,
-            on_get_prompt=self._get_prompt,
-            on_completion=self._complete,
             on_subscriptions_listen=ListenHandler(self._bus),
         )
         self._server.middleware.clear()
-        self._server.add_request_handler("skills/list", PaginatedRequestParams, self._list_skills)
-        self._server.add_request_handler("skills/get", _UriParams, self._get_skill)
-        self._server.add_request_handler("resources/directory/read", _FolderParams, self._read_directory)
+        handle = self._server.add_request_handler
+        handle("tools/list", PaginatedRequestParams, self._list_tools)
+        handle("resources/list", PaginatedRequestParams, self._list_resources)
+        handle("resources/templates/list", PaginatedRequestParams, self._list_templates)
+        handle("resources/read", ReadResourceRequestParams, self._read_resource)
+        handle("resources/directory/read", _FolderParams, self._read_directory)
+        handle("skills/list", PaginatedRequestParams, self._list_skills)
+        handle("skills/get", _UriParams, self._get_skill)
+        handle("prompts/list", PaginatedRequestParams, self._list_prompts)
+        handle("prompts/get", GetPromptRequestParams, self._get_prompt)
+        handle("completion/complete", CompleteRequestParams, self._complete)
         self._server.add_notification_handler("notifications/roots/list_changed", NotificationParams, _ignore)
 
     async def run(self) -> None:
@@ -106,7 +107,7 @@ class GmServer:
             info = client.client_info
             self._session.host = {"name": info.name, "version": info.version, "protocol": ctx.protocol_version}
 
-    async def _list_tools(self, ctx: Any, params: PaginatedRequestParams | None) -> Json:
+    async def _list_tools(self, ctx: Any, params: PaginatedRequestParams) -> Json:
         self._seen(ctx)
         every_verb = self._session.options.surface == "tools"
         tools = tool_definitions(LOOP, self._session.verbs, (), every_verb=every_verb)
@@ -119,10 +120,10 @@ class GmServer:
         except GmError as error:
             raise _invalid(error) from None
 
-    async def _list_resources(self, ctx: Any, params: PaginatedRequestParams | None) -> Json:
-        return _plain(ctx, lambda: resources.list_resources(self._session.skills, params.cursor if params else None))
+    async def _list_resources(self, ctx: Any, params: PaginatedRequestParams) -> Json:
+        return _plain(ctx, lambda: resources.list_resources(self._session.skills, params.cursor))
 
-    async def _list_templates(self, ctx: Any, params: PaginatedRequestParams | None) -> Json:
+    async def _list_templates(self, ctx: Any, params: PaginatedRequestParams) -> Json:
         return _whole(ctx, {"resourceTemplates": [], "ttlMs": LIST_TTL_MS, "cacheScope": CACHE_SCOPE})
 
     async def _read_resource(self, ctx: Any, params: ReadResourceRequestParams) -> Json:
@@ -137,7 +138,7 @@ class GmServer:
     async def _read_directory(self, ctx: Any, params: _FolderParams) -> Json:
         return _plain(ctx, lambda: resources.read_directory(self._session.skills, params.uri, params.cursor))
 
-    async def _list_prompts(self, ctx: Any, params: PaginatedRequestParams | None) -> Json:
+    async def _list_prompts(self, ctx: Any, params: PaginatedRequestParams) -> Json:
         return _whole(ctx, resources.list_prompts(self._session.skills))
 
     async def _get_prompt(self, ctx: Any, params: GetPromptRequestParams) -> Json:

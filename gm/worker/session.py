@@ -64,11 +64,11 @@ class Session:
         self._order = Order()
         self._opening = asyncio.Lock()
         self._wanted = options.run
-        self._on_open: list[Callable[[Run], None]] = []
+        self._on_open: list[Callable[[Run], object]] = []
 
     # --- the run ---
 
-    def when_opened(self, do: Callable[[Run], None]) -> None:
+    def when_opened(self, do: Callable[[Run], object]) -> None:
         """Call `do` with each run that this session opens."""
         self._on_open.append(do)
 
@@ -189,7 +189,9 @@ class Session:
             refuse_ended(run)
             if run.progress.steps_left == 0:
                 raise Refused("no_steps_left", "This run has no step left; only reading verbs work.", "Call finish.")
-        context = VerbContext(run=run, cause=cause, starter=self._starter, report=report, surface=surface)
+        context = VerbContext(
+            run=run, cause=cause, starter=self._starter, report=report, surface=surface, bodies=self.bodies
+        )
         return await call_verb(self.verbs, self._order, context, name, arguments)
 
     async def call_from_body(self, call: VerbCall) -> dict[str, Any]:
