@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from queue import SimpleQueue
+from typing import NamedTuple
 
 from gm.relay.frames import Line
 
 
-@dataclass(frozen=True, slots=True)
-class HostSent:
+class HostSent(NamedTuple):
     """The host sent lines; `size` bytes of its allowance are used by them."""
 
     lines: list[Line]
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class HostClosed:
+class HostClosed(NamedTuple):
     """The host closed our stdin, or it is gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostDeaf:
+class HostDeaf(NamedTuple):
     """Nobody reads our stdout any more."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerSent:
+class WorkerSent(NamedTuple):
     """A worker sent lines; `size` bytes of its allowance are used by them."""
 
     boot: int
@@ -35,21 +31,18 @@ class WorkerSent:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerEnded:
+class WorkerEnded(NamedTuple):
     """A worker's process ended; all that it wrote was delivered before."""
 
     boot: int
     status: int
 
 
-@dataclass(frozen=True, slots=True)
-class EndAsked:
+class EndAsked(NamedTuple):
     """A signal asked the relay to end, background jobs included."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChildrenChanged:
+class ChildrenChanged(NamedTuple):
     """Some child process ended; orphans that we adopted are to be reaped."""
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from gm.protocol.limits import MAX_FRAME_BYTES
 
@@ -20,8 +19,7 @@ _HEAD_BYTES = 4096
 _BOM = b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True, slots=True)
-class Oversized:
+class Oversized(NamedTuple):
     """A line beyond the bound: only its first bytes are left."""
 
     head: bytes
@@ -81,8 +79,7 @@ class LineSplitter:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NamedTuple):
     """A well-formed frame of the host.
 
     Attributes:
@@ -104,8 +101,7 @@ class Frame:
         return meta if isinstance(meta, dict) else {}
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(NamedTuple):
     """What is wrong with a line of the host: a JSON-RPC error, and the id to answer it with as JSON text."""
 
     code: int

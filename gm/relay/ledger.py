@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from gm.protocol.limits import MAX_FRAME_BYTES
 
@@ -11,7 +10,6 @@ MAX_OPEN_REQUESTS = 10_000
 MAX_OPEN_BYTES = 2 * MAX_FRAME_BYTES
 
 
-@dataclass(slots=True)
 class Request:
     """A request of the host that a worker has to answer.
 
@@ -23,11 +21,14 @@ class Request:
         acknowledged: whether the host has had the acknowledgement of this `subscriptions/listen`.
     """
 
-    key: str
-    line: bytes
-    method: str
-    sent: list[tuple[int, int]] = field(default_factory=list)
-    acknowledged: bool = False
+    __slots__ = ("acknowledged", "key", "line", "method", "sent")
+
+    def __init__(self, key: str, line: bytes, method: str) -> None:
+        self.key = key
+        self.line = line
+        self.method = method
+        self.sent: list[tuple[int, int]] = []
+        self.acknowledged = False
 
     @property
     def is_listen(self) -> bool:

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gm.relay.builds import Builds, builds_of_this_program
 from gm.relay.diagnostics import Diagnostics
@@ -42,8 +42,7 @@ class WrongUsage(Exception):
     """The command line is wrong; the text says where."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(NamedTuple):
     """What `gm serve` was asked for.
 
     Attributes:

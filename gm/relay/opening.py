@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from gm import __version__
 from gm.protocol.versions import HANDSHAKE_VERSIONS, VERSION_META_KEY, negotiate, sdk_version
@@ -16,8 +15,7 @@ OPENING_ID = "gm-relay-open"
 OPENING_KEY = f'"{OPENING_ID}"'
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
+class Opening(NamedTuple):
     """What the host opened: a handshake in a version, or the stateless era, which has nothing to open.
 
     Attributes:
@@ -35,7 +33,7 @@ class Opening:
 
     def bare(self) -> Opening:
         """Return the same opening without anything that the host said of itself."""
-        return replace(self, client=_NOBODY)
+        return self._replace(client=_NOBODY)
 
     def frames(self) -> bytes:
         """Return what opens a worker's session: `initialize` and `notifications/initialized`, or nothing."""

@@ -121,10 +121,12 @@ class Relay:
 
     def _watch_parent(self) -> None:
         """Be told of the host's death also when somebody else holds our stdin open; adopt the workers' orphans."""
-        from gm.system.builds import hold_own_build
         from gm.system.processes import adopt_orphans, die_with_parent
 
-        hold_own_build()
+        if getattr(sys, "frozen", False):
+            from gm.system.builds import hold_own_build
+
+            hold_own_build()
         adopt_orphans()
         if sys.platform == "linux":
             number = signal.SIGRTMIN + 3

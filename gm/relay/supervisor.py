@@ -7,7 +7,7 @@ its parent's death is told when the thread that started it ends.
 from __future__ import annotations
 
 import math
-import secrets
+import os
 import signal
 import time
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ class Supervisor:
         self._events = events
         self._host_outbox = host_outbox
         self._diagnostics = diagnostics
-        self._identity = secrets.token_hex(8)
+        self._identity = os.urandom(8).hex()
         self._boot = 0
         self._run = run
         self._gate_open = False

@@ -7,8 +7,7 @@ from and rejected; what came of it is told to the worker that serves, for the ne
 from __future__ import annotations
 
 import math
-import random
-import secrets
+import os
 import time
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -136,7 +135,7 @@ class Update:
         if worker is not self._standby:
             return False
         assert self._builds.watch_s is not None
-        self._next_ask = now + random.uniform(0, self._builds.spread_s)
+        self._next_ask = now + int.from_bytes(os.urandom(2)) / 65536 * self._builds.spread_s
         return True
 
     def _ask(self, now: float) -> None:
@@ -145,7 +144,7 @@ class Update:
         if worker is None or not worker.ready or self._fleet.connection.open_requests:
             return
         self._fleet.connection.pause()
-        self._token, self._asked = secrets.token_hex(4), now
+        self._token, self._asked = os.urandom(4).hex(), now
         self._fleet.connection.tell(control.encode("idle?", token=self._token))
 
     def told_idle(self, token: str, idle: bool) -> None:

@@ -6,7 +6,6 @@ import contextlib
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gm.relay.diagnostics import Diagnostics, Tail
@@ -129,7 +128,6 @@ class WorkerProcess:
         os.close(output)
 
 
-@dataclass(slots=True)
 class Worker:
     """What the relay knows of a worker.
 
@@ -143,13 +141,16 @@ class Worker:
         asked: ids, as JSON text, of its own requests to the host that are not answered yet.
     """
 
-    process: WorkerProcess
-    started: float
-    ready: bool = False
-    opened: Opening | None = None
-    count: int = 0
-    answered: int = 0
-    asked: dict[str, None] = field(default_factory=dict)
+    __slots__ = ("answered", "asked", "count", "opened", "process", "ready", "started")
+
+    def __init__(self, process: WorkerProcess, started: float) -> None:
+        self.process = process
+        self.started = started
+        self.ready = False
+        self.opened: Opening | None = None
+        self.count = 0
+        self.answered = 0
+        self.asked: dict[str, None] = {}
 
     @property
     def boot(self) -> int:

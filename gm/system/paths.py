@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 from pathlib import Path
@@ -36,6 +35,8 @@ def is_workspace(folder: Path) -> bool:
 
 def state_folder(workspace: Path) -> Path:
     """Return the folder for a workspace's runs: `<workspace>/.gm`, or one under gm's home when it is read-only."""
+    import hashlib  # here, since it costs 4 MB and the relay needs the rest of this module
+
     inside = workspace / ".gm"
     probe = inside if inside.is_dir() else workspace
     if os.access(probe, os.W_OK):

@@ -18,7 +18,8 @@ DOUBLE = Path(__file__).with_name("worker_double.py")
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def _double(*settings: str) -> tuple[str, ...]:
+def double_command(*settings: str) -> tuple[str, ...]:
+    """The command line of a double, up to the worker's options."""
     code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import runpy; runpy.run_path({str(DOUBLE)!r})"
     program = os.environ.get("DRIVER_PROGRAM")
     return (program,) if program else ("/usr/bin/env", *settings, sys.executable, "-P", "-c", code)
@@ -31,7 +32,7 @@ class OneDouble:
     spread_s = 0.0
 
     def own(self) -> Build:
-        return Build("double", _double())
+        return Build("double", double_command())
 
     def current(self) -> Build | None:
         return None
@@ -52,7 +53,7 @@ class FakeBuilds:
 
     def _read(self, folder: Path) -> Build:
         facts = json.loads((folder / "build.json").read_text())
-        return Build(folder.name, _double(*facts["settings"]), facts.get("relayProtocol", 1))
+        return Build(folder.name, double_command(*facts["settings"]), facts.get("relayProtocol", 1))
 
     def own(self) -> Build:
         return self._own

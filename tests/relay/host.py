@@ -192,3 +192,9 @@ def is_alive(pid: int) -> bool:
             return file.read().rpartition(b")")[2].split()[0] not in b"ZX"
     except FileNotFoundError:
         return False
+
+
+def resident(pid: int) -> int:
+    """Bytes of resident memory of a process (Linux)."""
+    with open(f"/proc/{pid}/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")

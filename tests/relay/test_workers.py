@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.relay.host import ENVELOPE, Host, is_alive, wait_until
+from tests.relay.host import ENVELOPE, Host, is_alive, resident, wait_until
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="finds the worker through /proc")
 
@@ -251,11 +251,6 @@ def test_too_many_unanswered_bytes_get_an_error_and_memory_stays_bounded(tmp_pat
             assert resident(host.process.pid) < 300_000_000
 
 
-def resident(pid: int) -> int:
-    with open(f"/proc/{pid}/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
-
-
 def test_a_host_that_does_not_read_loses_nothing_and_memory_stays_bounded(tmp_path: Path) -> None:
     with Host(tmp_path, reads=False) as host:
         for key in range(80):
@@ -320,7 +315,7 @@ def test_every_call_is_answered_exactly_once_while_workers_are_killed(tmp_path: 
             host.send("slow", {"seconds": chance.choice((0, 0, 0.01, 0.05))}, id=key)
             if key % (calls // kills) == calls // kills - 1:
                 before = len(host.events("received"))
-                wait_until(lambda before=before: len(host.events("received")) > before or len(answers) > key)
+                wait_until(lambda old=before, key=key: len(host.events("received")) > old or len(answers) > key)
                 os.kill(host.worker(), signal.SIGKILL)
                 killed += 1
         assert done.wait(60), (len(answers), host.stderr[-2000:])

@@ -4,6 +4,7 @@ It keeps an action log in a file, as the real worker keeps a run's log, so that 
 is noted before it has any effect. What it does besides is told by its environment (DOUBLE_*), and by the methods:
 
 echo            answers with its params
+quick           the same without a note and without params
 slow            answers after params.seconds
 hang            never answers
 die             is noted as begun, then kills its process
@@ -78,12 +79,16 @@ class Double:
         self.asked = 0
 
     def serve(self) -> None:
-        pending = b""
+        pending: list[bytes] = []
         while True:
             data = os.read(0, 1 << 18)
             if not data:
                 break
-            *lines, pending = (pending + data).split(b"\n")
+            pending.append(data)
+            if b"\n" not in data:
+                continue
+            *lines, rest = b"".join(pending).split(b"\n")
+            pending = [rest]
             for line in lines:
                 if line:
                     self.frame(line)
@@ -135,6 +140,9 @@ class Double:
                 write({"jsonrpc": "2.0", "id": frame["id"], "result": {"protocolVersion": version}})
             return
         self.count += 1
+        if frame["method"] == "quick":
+            self.answer(frame["id"], {})
+            return
         note(kind="received", n=self.count, id=frame["id"], method=frame["method"], size=len(line))
         sent = self.handed.pop(key, [])
         known = begun() if sent else {}
