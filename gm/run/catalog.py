@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from array import array
 from bisect import bisect_left
 from collections.abc import Callable
 from pathlib import Path
@@ -182,12 +183,14 @@ class Catalog:
             return recent
         return recent[bisect_left(recent, seq + 1, key=lambda entry: entry.seq) :]
 
-    def narrow(self, places: list[Place], wanted: Selection, read: Callable[[int, int], Event | None]) -> list[Place]:
-        """Return those of the places whose events meet the conditions."""
-        if len(places) <= _PARSE_LINES:
-            return [p for p in places if (event := read(*p)) is not None and wanted.fits_event(event)]
-        allowed = {offset for offset, _ in self.find(wanted)[1]}
-        return [place for place in places if place[0] in allowed]
+    def narrow(self, offsets: array[int], wanted: Selection, read: Callable[[int], Event | None]) -> array[int]:
+        """Return those of the lines' offsets whose events meet the conditions."""
+        if len(offsets) <= _PARSE_LINES:
+            fits = [o for o in offsets if (event := read(o)) is not None and wanted.fits_event(event)]
+        else:
+            allowed = {offset for offset, _ in self.find(wanted)[1]}
+            fits = [offset for offset in offsets if offset in allowed]
+        return array("q", fits)
 
     def place_of(self, seq: int) -> Place | None:
         """Return where the event `seq` lies."""

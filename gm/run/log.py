@@ -25,6 +25,7 @@ _SMALL_BYTES = 2 * 1024 * 1024
 
 _HEAD_INTERVAL_S = 30.0
 _TEXT_SEARCH_S = 10.0
+_LINE_BYTES = 4096
 _READ_ONLY_FIELDS = ("seq", "ts", "kind", "prev")
 
 
@@ -301,13 +302,13 @@ class Log:
             found, whole = search.lines(
                 file, self._catalog.offset_after(wanted.since), end, time.monotonic() + _TEXT_SEARCH_S
             )
-        places = list(zip(found[::2], found[1::2], strict=True))
         if not wanted.by_seq_only or wanted.until is not None:
-            places = self._catalog.narrow(places, wanted, self._event_at)
-        if newest_first:
-            places.reverse()
-        shown = places[offset : None if limit is None else offset + limit]
-        return Page(self._events_at(shown), len(places), not whole, None if whole else "text_timeout")
+            found = self._catalog.narrow(found, wanted, self._event_from)
+        total = len(found)
+        first, last = offset, total if limit is None else min(total, offset + limit)
+        shown = found[total - last : max(0, total - first)][::-1] if newest_first else found[first:last]
+        events = [event for place in shown if (event := self._event_from(place)) is not None]
+        return Page(events, total, not whole, None if whole else "text_timeout")
 
     def first(self) -> Event | None:
         """Return the first event, or None."""
@@ -350,6 +351,13 @@ class Log:
 
     def _event_at(self, offset: int, length: int) -> Event | None:
         return parse_line(self._read_at(offset, length))
+
+    def _event_from(self, offset: int) -> Event | None:
+        """Return the event whose line begins at `offset`."""
+        length = _LINE_BYTES
+        while b"\n" not in (data := self._read_at(offset, length)) and len(data) == length:
+            length *= 8
+        return parse_line(data[: data.find(b"\n") + 1])
 
     def _events_at(self, places: Iterable[tuple[int, int]]) -> list[Event]:
         return [event for place in places if (event := self._event_at(*place)) is not None]
