@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gm.errors import NotFound
+from gm.run.trust import digest_of, is_trusted
 from gm.system.names import show_path
 from gm.system.paths import bundle_folder
 
@@ -221,6 +222,20 @@ def with_workspace(builtin: SkillSet, folder: Path) -> SkillSet:
         taken.add(skill.name)
         skills.append(skill)
     return SkillSet(tuple(skills), tuple(refused))
+
+
+def workspace_skills(workspace: Path) -> tuple[SkillSet, str | None]:
+    """Return the skills served in a workspace, and what a person should know when its own ones wait to be trusted."""
+    folder = workspace / ".gm" / "skills"
+    try:
+        digest = digest_of(folder)
+    except OSError as error:
+        return SkillSet(builtin_skills().skills, (f".gm/skills cannot be read: {error}",)), None
+    if digest is None:
+        return builtin_skills(), None
+    if is_trusted(workspace, "skills", digest):
+        return with_workspace(builtin_skills(), folder), None
+    return builtin_skills(), "the skills in .gm/skills are not trusted, so not served: `gm servers trust` shows them"
 
 
 def read_skill_text(uri: str) -> str:

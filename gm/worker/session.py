@@ -18,7 +18,7 @@ from gm.run.facts import gather_facts
 from gm.run.opening import Opened, check_workspace, open_run
 from gm.run.run import Run
 from gm.run.situation import Surroundings
-from gm.run.skills import SkillSet, builtin_skills
+from gm.run.skills import SkillSet, builtin_skills, workspace_skills
 from gm.system.processes import ProcessStarter
 from gm.verbs.call import call_verb
 from gm.verbs.context import Surface, VerbContext
@@ -45,6 +45,7 @@ class Session:
         bodies: runs bodies.
         calls: the host's calls; set once they can be taken.
         skills: what is served as skills.
+        waiting: what of the workspace waits to be trusted.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Session:
         self.skills: SkillSet = builtin_skills()
         self.host: dict[str, Any] = {}
         self.update: str | None = None
+        self.waiting: tuple[str, ...] = ()
         self._wire = wire
         self._starter = starter
         self._order = Order()
@@ -99,10 +101,12 @@ class Session:
             place = current.workspace if current is not None else await self._place(roots, workspace)
             wanted = run or self._wanted
             opened = await anyio.to_thread.run_sync(lambda: open_run(place, run_id=wanted, about=self._about()))
+            skills, waiting = await anyio.to_thread.run_sync(workspace_skills, place)
             self._wanted = None
             if current is not None:
                 current.close()
             self._take(opened)
+            self._serve_skills(opened.run, skills, waiting)
             return opened.run
 
     async def _place(self, roots: Roots, workspace: str | None) -> Path:
@@ -151,6 +155,16 @@ class Session:
             surface=options.surface,
             **call.trace(),
         )
+
+    def _serve_skills(self, run: Run, skills: SkillSet, waiting: str | None) -> None:
+        """Serve the workspace's skills from now on; the log says what was refused, contexts what waits for trust."""
+        self.waiting = (waiting,) if waiting else ()
+        for reason in skills.refused:
+            run.record("config", what="skill refused", reason=reason)
+        changed = skills.skills != self.skills.skills
+        self.skills = skills
+        if changed:
+            self._wire.notify("notifications/resources/list_changed", {})
 
     def require(self) -> Run:
         """Return the open run.
@@ -229,7 +243,7 @@ class Session:
             f"{name} runs; gm.job_status(name={name!r}) shows it, gm.job_stop(name={name!r}) ends it"
             for name in self.background_names()
         )
-        return Surroundings(background=background, update=self.update)
+        return Surroundings(background=background, update=self.update, warnings=self.waiting)
 
     def note_update(self, frame: Mapping[str, Any]) -> None:
         """Take what the relay says of an update."""
