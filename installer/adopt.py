@@ -76,6 +76,7 @@ def adopt(home: Home, staged: Path, *, check: Callable[[Path], None] = run_selfc
     folder = home.builds / build_name(info.version, info.build)
     if folder.is_dir():
         _set_aside(home, folder)
+    os.utime(staged)  # repair takes the build that was installed last, not the one that was packed last
     os.rename(staged, folder)
     sync_folder(home.builds)
     point("place.renamed")

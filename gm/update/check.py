@@ -126,13 +126,12 @@ class _Check:
                 entry = manifest.targets.get(self.source.target)
                 if entry is None:
                     return self._outcome("refused", f"the manifest has no build for {self.source.target}"), state
+                if self.installed is not None and entry.build == self.installed.build:
+                    settled = self._settled(state, entry, answer.etag, max(state.serial, entry.serial))
+                    return self._outcome("current", "the newest build is installed"), settled
                 refusal = self._judge(entry, state)
                 if refusal is not None:
                     return self._outcome("refused", refusal), state
-                if self.installed is not None and entry.build == self.installed.build:
-                    return self._outcome("current", "the newest build is installed"), self._settled(
-                        state, entry, answer.etag
-                    )
                 if self.options.tell_only:
                     return self._outcome("available", f"{entry.version} can be installed"), state
                 point("update.accepted")
@@ -173,7 +172,7 @@ class _Check:
         except OSError as error:
             return self._outcome("failed", f"{entry.version} cannot be installed: {error}"), state
         message = f"{entry.version} is installed; running sessions take it over when they are idle"
-        return self._outcome("updated", message), replace(self._settled(state, entry, etag), hold=None)
+        return self._outcome("updated", message), replace(self._settled(state, entry, etag, entry.serial), hold=None)
 
     def _on_disk(self, entry: TargetEntry) -> Path | None:
         """Return the folder of a build that is still there from an earlier time, whole."""
@@ -239,10 +238,10 @@ class _Check:
                 other.replace(part)
                 remove_tree(other.parent)
 
-    def _settled(self, state: State, entry: TargetEntry, etag: str | None) -> State:
+    def _settled(self, state: State, entry: TargetEntry, etag: str | None, serial: int) -> State:
         """Return the state after the manifest was acted upon: only now is its ETag worth keeping."""
         etags = {self.source.url: (etag, entry.build)} if etag else {}
-        return replace(state, serial=entry.serial, etags=etags)
+        return replace(state, serial=serial, etags=etags)
 
     def _outcome(self, kind: str, message: str) -> Outcome:
         return Outcome(kind, message, time.time())

@@ -35,15 +35,13 @@ def verify(content: Mapping[str, Any], keys: Mapping[str, str]) -> bool:
         raise ManifestRefused(
             "manifest_refused", f"the manifest is signed by {name!r}, which this build does not trust"
         )
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from nacl.exceptions import CryptoError
+    from nacl.signing import VerifyKey
 
     try:
         value = base64.b64decode(str(signature.get("value")), validate=True)
-        Ed25519PublicKey.from_public_bytes(base64.b64decode(keys[name], validate=True)).verify(
-            value, canonical(content)
-        )
-    except (InvalidSignature, binascii.Error, ValueError) as error:
+        VerifyKey(base64.b64decode(keys[name], validate=True)).verify(canonical(content), value)
+    except (CryptoError, binascii.Error, ValueError, TypeError) as error:
         raise ManifestRefused("manifest_refused", f"the manifest's signature by {name!r} is wrong") from error
     return True
 
@@ -54,17 +52,16 @@ def sign(content: Mapping[str, Any], name: str, private_key: str) -> dict[str, A
     Raises:
         ValueError: the key is malformed.
     """
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from nacl.signing import SigningKey
 
-    key = Ed25519PrivateKey.from_private_bytes(base64.b64decode(private_key, validate=True))
-    value = base64.b64encode(key.sign(canonical(content))).decode("ascii")
+    key = SigningKey(base64.b64decode(private_key, validate=True))
+    value = base64.b64encode(key.sign(canonical(content)).signature).decode("ascii")
     return {**content, "signature": {"algorithm": ALGORITHM, "key": name, "value": value}}
 
 
 def new_key() -> tuple[str, str]:
     """Return a new private key and its public key, both in base64."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from nacl.signing import SigningKey
 
-    key = Ed25519PrivateKey.generate()
-    pair = key.private_bytes_raw(), key.public_key().public_bytes_raw()
-    return base64.b64encode(pair[0]).decode("ascii"), base64.b64encode(pair[1]).decode("ascii")
+    key = SigningKey.generate()
+    return base64.b64encode(bytes(key)).decode("ascii"), base64.b64encode(bytes(key.verify_key)).decode("ascii")
