@@ -150,12 +150,17 @@ class SocketChannel:
             except OverflowError:
                 return
 
+    def mute(self) -> None:
+        """Neither read nor write any more, and keep it open."""
+        if self._socket is not None:
+            self._loop.remove_reader(self._socket.fileno())
+            if self._unsent:
+                self._loop.remove_writer(self._socket.fileno())
+
     def close(self) -> None:
         """Close it; a second time does nothing."""
         if self._socket is None:
             return
-        self._loop.remove_reader(self._socket.fileno())
-        if self._unsent:
-            self._loop.remove_writer(self._socket.fileno())
+        self.mute()
         self._socket.close()
         self._socket = None

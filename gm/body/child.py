@@ -14,6 +14,7 @@ import re
 import shutil
 import sys
 import types
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -189,8 +190,11 @@ def _settle_in(workspace: Path, gm: Gm) -> None:
         sys.modules["gm"] = gm  # type: ignore[assignment]
 
 
-def warm(runner: asyncio.Runner) -> None:
-    """Run a tiny body without a worker, so that the first real one finds everything touched."""
+WARM_CODES = ("1", "gm.warm\nawait asyncio.sleep(0)\nvalue = [1]\nlen(value)", "1 +", "1 / 0")
+
+
+def warm(runner: asyncio.Runner, codes: Sequence[str] = WARM_CODES[:1]) -> None:
+    """Run tiny bodies without a worker, so that the first real one finds everything touched."""
 
     class Nowhere:
         """A link that leads nowhere."""
@@ -208,7 +212,7 @@ def warm(runner: asyncio.Runner) -> None:
     link = Nowhere()
     verbs = Verbs(link, b'{"verbs":{"warm":[[],"warm()","Warm."]}}')
     previous = sys.modules["__main__"]
-    for code in ("gm.warm\nawait asyncio.sleep(0)\nvalue = [1]\nlen(value)", "1 +", "1 / 0"):
+    for code in codes:
         run_body(code, verbs, link, runner)
     sys.modules["__main__"] = previous
 

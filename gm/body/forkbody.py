@@ -51,10 +51,15 @@ class PrintedPipe:
         while self._read():
             pass
 
+    def mute(self) -> None:
+        """Report nothing more, and keep it open."""
+        if self._descriptor >= 0:
+            self._loop.remove_reader(self._descriptor)
+
     def close(self) -> None:
         """Close it; a second time does nothing."""
         if self._descriptor >= 0:
-            self._loop.remove_reader(self._descriptor)
+            self.mute()
             os.close(self._descriptor)
             self._descriptor = -1
 
@@ -99,9 +104,12 @@ class ForkedBody:
             return
         self._killed = True
         self._forked.kill()
-        self._channel.close()
-        for pipe in self._pipes:
-            pipe.close()
+        if self._forked.exited.done():
+            self._close()
+        else:  # a closed channel or pipe would end the process before its tree was looked at
+            self._channel.mute()
+            for pipe in self._pipes:
+                pipe.mute()
 
     async def gone(self) -> None:
         """Wait for its end; see `BodyProcess`."""
@@ -114,10 +122,16 @@ class ForkedBody:
 
     def _exited(self, exited: asyncio.Future[int]) -> None:
         if self._killed:
+            self._close()
             return
         self._channel.drain()
         if not self._killed:
             self._events.died(exit_reason(exited.result()))
+
+    def _close(self) -> None:
+        self._channel.close()
+        for pipe in self._pipes:
+            pipe.close()
 
     def _closed(self, reason: str) -> None:
         """The channel ended; when the process has not ended as well, there is no talking to it any more."""

@@ -14,6 +14,16 @@ from gm.body import child
 from gm.body.link import SocketLink
 from gm.body.tags import TagRoom
 
+_WARM_ROUNDS = 20
+"""Enough for the interpreter to specialise the code that every body runs, before it is shared by forking."""
+
+
+def warm_server() -> None:
+    """Run tiny bodies in the fork server itself, so that its children need not write to the pages of that code."""
+    with asyncio.Runner() as runner:
+        for _ in range(_WARM_ROUNDS):
+            child.warm(runner, child.WARM_CODES)
+
 
 def serve_body(handover: socket.socket, room: TagRoom) -> int:
     """Wait for a body on `handover`, run it, and wait until the worker ends this process.
@@ -23,14 +33,15 @@ def serve_body(handover: socket.socket, room: TagRoom) -> int:
     """
     runner = asyncio.Runner()
     child.warm(runner)
-    data, descriptors, _, _ = socket.recv_fds(handover, 4096, 3, socket.MSG_CMSG_CLOEXEC)
+    data, descriptors, _, _ = socket.recv_fds(handover, 4096, 3)
     handover.close()
     if not data:
         return 0
     room.write(json.loads(data)["tag"])
     channel, output, errors = descriptors
-    os.dup2(output, 1, inheritable=True)
-    os.dup2(errors, 2, inheritable=True)
+    os.set_inheritable(channel, False)
+    os.dup2(output, 1)
+    os.dup2(errors, 2)
     os.close(output)
     os.close(errors)
     child.open_output()

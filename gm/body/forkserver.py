@@ -115,7 +115,9 @@ class ForkServer:
     # --- messages of the worker
 
     def _take_message(self) -> None:
-        data, descriptors, _, _ = socket.recv_fds(self._control, _MESSAGE_BYTES, _DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
+        data, descriptors, _, _ = socket.recv_fds(self._control, _MESSAGE_BYTES, _DESCRIPTORS)
+        for descriptor in descriptors:  # recv_fds ignores its flags, MSG_CMSG_CLOEXEC among them
+            os.set_inheritable(descriptor, False)
         if not data:
             self._over = True
             return
@@ -137,7 +139,9 @@ class ForkServer:
                 self._start_body(number, descriptors)
             elif message["op"] == "start":
                 self._start_program(number, message, descriptors)
-        except BlockingIOError as error:  # no further process: the system's or the user's limit
+        except BrokenPipeError:  # the worker is gone
+            raise
+        except OSError as error:  # no further process or descriptor: the system's or the user's limit
             self._send({"id": number, "errno": error.errno})
         if message["op"] == "signal" and (leader := self._state.leaders.get(number)):
             with contextlib.suppress(OSError):
@@ -165,7 +169,7 @@ class ForkServer:
         waiting.socket.close()
         self._lead(number, waiting.pid)
         self._send({"id": number, "pid": waiting.pid})
-        with contextlib.suppress(BlockingIOError):
+        with contextlib.suppress(OSError):
             self._prepare()
 
     def _tag(self, number: int) -> str:
@@ -184,14 +188,13 @@ class ForkServer:
     def _become_body(self, handover: socket.socket) -> NoReturn:
         status = 70
         try:
-            _leave_server(self._pid)
+            _leave_server(self._pid, self._room)
             os.dup2(handover.fileno(), 3)
             os.closerange(4, 1 << 20)
             with contextlib.suppress(OSError):
                 handover.detach()
             from gm.body.forked import serve_body
 
-            gc.unfreeze()
             status = serve_body(socket.socket(fileno=3), self._room)
         finally:
             os._exit(status)
@@ -202,15 +205,21 @@ class ForkServer:
         told, telling = os.pipe()
         pid = os.fork()
         if pid == 0:
-            _become_program(message, self._tag(number), descriptors, telling, self._pid)
+            _become_program(message, self._tag(number), descriptors, telling, self._pid, self._room)
         os.close(telling)
+        os.set_blocking(told, False)
         self._lead(number, pid)
         self._state.starting[told] = (number, pid)
         self._selector.register(told, selectors.EVENT_READ)
 
     def _report_start(self, told: int) -> None:
         """The pipe to a started program closed without a word: it runs; or it holds an error number."""
-        data = os.read(told, 64)
+        if told not in self._state.starting:  # told already, with its exit
+            return
+        try:
+            data = os.read(told, 64)
+        except BlockingIOError:
+            return
         self._selector.unregister(told)
         os.close(told)
         number, pid = self._state.starting.pop(told)
@@ -288,21 +297,23 @@ class ForkServer:
                 return
 
 
-def _leave_server(server: int) -> None:
+def _leave_server(server: int, room: TagRoom) -> None:
     """Undo in a forked child what belongs to the server."""
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGCHLD, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.setsid()
-    die_with_parent(signal.SIGKILL)
+    room.die_with_parent()
     if os.getppid() != server:
         os._exit(70)
 
 
-def _become_program(message: dict[str, Any], tag: str, descriptors: list[int], telling: int, server: int) -> NoReturn:
+def _become_program(
+    message: dict[str, Any], tag: str, descriptors: list[int], telling: int, server: int, room: TagRoom
+) -> NoReturn:
     try:
-        _leave_server(server)
+        _leave_server(server, room)
         for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         os.chdir(message["cwd"])
@@ -319,11 +330,9 @@ def _become_program(message: dict[str, Any], tag: str, descriptors: list[int], t
 
 def serve(descriptor: int) -> int:
     """Be the fork server of the worker at the other end of the socket `descriptor`."""
-    import asyncio.runners  # noqa: F401 - what bodies need, imported once for all of them
+    from gm.body.forked import warm_server
 
-    import gm.body.forked
-
-    del gm
+    warm_server()
     if sys.version_info >= (3, 14):
         import multiprocessing
 

@@ -150,10 +150,6 @@ class JavaScriptBody:
         self._killed = True
         for timer in self._timers:
             timer.cancel()
-        if self._transport is not None:
-            self._transport.abort()
-        if self._server is not None:
-            self._server.close()
         self._tasks.append(self._loop.create_task(self._end()))
 
     async def gone(self) -> None:
@@ -163,6 +159,10 @@ class JavaScriptBody:
     async def _end(self) -> None:
         if self._child is not None:
             await self._child.end(0.0)
+        if self._transport is not None:
+            self._transport.abort()
+        if self._server is not None:
+            self._server.close()
         for file in self._files:
             with contextlib.suppress(OSError):
                 file.path.unlink()

@@ -23,7 +23,7 @@ def serve_spare() -> int:
     os.close(nothing)
     link = PipeLink(os.fdopen(incoming, "rb"), outgoing)
     runner = asyncio.Runner()
-    child.warm(runner)
+    child.warm(runner, child.WARM_CODES)
     try:
         files = json.loads(link.read_line())
         for descriptor, name in ((1, "stdout"), (2, "stderr")):

@@ -124,7 +124,6 @@ class SpareBody:
             return
         self._killed = True
         self._poll.cancel()
-        self._spare.channel.close()
         self._ended = self._loop.create_task(self._end())
 
     async def gone(self) -> None:
@@ -146,6 +145,7 @@ class SpareBody:
 
     async def _end(self) -> None:
         await self._spare.child.end(0.0)
+        self._spare.channel.close()
         for file in self._files:
             with contextlib.suppress(OSError):
                 file.path.unlink()

@@ -21,11 +21,18 @@ def placeholder() -> dict[str, str]:
     return {VARIABLE: "-" * _WIDTH}
 
 
+_SET_DEATH_SIGNAL = 1
+
+
 class TagRoom:
-    """The place of the tag in this process's initial environment; made before anything changes the variable."""
+    """The place of the tag in this process's initial environment; made before anything changes the variable.
+
+    It also holds the C library's `prctl`, loaded once for all forked children.
+    """
 
     def __init__(self) -> None:
         library = ctypes.CDLL(None)
+        self._prctl = library.prctl
         library.getenv.restype = ctypes.c_void_p
         address = library.getenv(VARIABLE.encode())
         self._address = address if address and len(os.environ.get(VARIABLE, "")) == _WIDTH else None
@@ -35,6 +42,10 @@ class TagRoom:
         if self._address is not None:
             ctypes.memmove(self._address, tag.encode().ljust(_WIDTH, b"\0"), _WIDTH)
         os.environ[VARIABLE] = tag
+
+    def die_with_parent(self) -> None:
+        """Ask the kernel to kill this process when the process that forked it ends."""
+        self._prctl(_SET_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)
 
 
 def tag_of(pid: int) -> str:

@@ -114,6 +114,9 @@ def player(way: str, run: Run) -> Play:
     def play(scene: Scene) -> None:
         async def whole() -> None:
             async with open_way(way) as (host, starter):
+                with Log.open(run.folder.with_name("20260101-000000-warm")) as log:
+                    ready = Stage(host, starter, Run(log.folder, run.workspace, log))
+                    await ready.value("1")  # the processes have started; budgets in a scene may be short
                 await scene(Stage(host, starter, run))
 
         asyncio.run(whole())
