@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import NotRequired, TypedDict
 
@@ -48,13 +47,19 @@ class ParseErrors(TypedDict):
 
 
 class CallersResult(TypedDict):
-    """The definitions, the calls that are bound to them, and the calls of the same name that may be."""
+    """The definitions, the calls that are bound to them, and the calls of the same name that may be.
+
+    `references` are places where a definition is passed on by its name, as a callback or in an object; whoever gets
+    it may call it. They do not count in `total`.
+    """
 
     definitions: list[DefinitionPlace]
     sure: list[CallSite]
     byName: list[CallSite]
+    references: list[CallSite]
     sureTotal: int
     byNameTotal: int
+    referencesTotal: int
     total: int
     parseErrors: ParseErrors
     partial: bool
@@ -109,12 +114,13 @@ def _answer(
     last = name.rpartition(".")[2]
     sure: list[Called] = []
     by_name: list[Called] = []
+    references: list[Called] = []
     reason = graph.freshness.partial
     try:
         for call in graph.calls({last} | {definition.name for definition in definitions}, end):
             if call.callee in wanted:
-                sure.append(call)
-            elif call.callee is None and call.name == last:
+                (references if call.kind == "ref" else sure).append(call)
+            elif call.kind != "ref" and call.callee is None and call.name == last:
                 by_name.append(call)
     except Stopped as stop:
         reason = stop.reason
@@ -123,8 +129,10 @@ def _answer(
         definitions=[place_of(definition) for definition in definitions],
         sure=_shown(graph, root, sure, limit),
         byName=_shown(graph, root, by_name, limit),
+        references=_shown(graph, root, references, limit),
         sureTotal=len(sure),
         byNameTotal=len(by_name),
+        referencesTotal=len(references),
         total=len(sure) + len(by_name),
         parseErrors=ParseErrors(total=len(errors), files=[f"{show_path(p)}:{n}" for p, n in errors[:_ERRORS_SHOWN]]),
         partial=reason is not None,
@@ -230,8 +238,3 @@ class Lines:
         except OSError:
             return []
         return lines_of(text) if text is not None else []
-
-
-def names_of(definitions: Iterable[Defined]) -> set[str]:
-    """Return the names under which calls of definitions are looked for; a constructor's are its class's."""
-    return {definition.name for definition in definitions}

@@ -43,12 +43,12 @@ class Definition:
 
 @dataclass(slots=True)
 class Site:
-    """A call.
+    """A call, or a place where a function is passed on by its name.
 
     Attributes:
         name: the called name as written: `f` of ``f()`` and of ``x.f()``.
         alias: the name that it was imported under, when that is another.
-        kind: ``call``, ``new``, ``jsx``, and ``member`` for ``x.f()``.
+        kind: ``call``, ``new``, ``jsx``, ``member`` for ``x.f()``, and ``ref`` where it is passed on.
         line: where the name stands, from 1.
         column: likewise, in characters from 1.
         within: the definition whose code holds it, or -1.

@@ -53,10 +53,19 @@ _BOTH = """
 (new_expression) @ne
 (assignment_expression left: (member_expression)) @as
 (pair value: [(function_expression) (arrow_function) (generator_function)]) @pf
+(arguments (identifier) @rf)
+(array (identifier) @rf)
+(pair value: (identifier) @rf)
+(shorthand_property_identifier) @rf
+(return_statement (identifier) @rf)
+(arrow_function body: (identifier) @rf)
+(variable_declarator value: (identifier) @rf)
+(assignment_expression right: (identifier) @rf)
 """
 _JSX = """
 (jsx_opening_element name: (_)) @jx
 (jsx_self_closing_element name: (_)) @jx
+(jsx_expression (identifier) @rf)
 """
 _JS = "(field_definition value: (_)) @fl\n"
 _TS = """

@@ -188,7 +188,8 @@ class Graph:
     def skipped(self) -> list[str]:
         """Return the files that are too large to be read."""
         rows = self.connection.execute(
-            "select path from file join blob on blob = id where json_extract(note, '$.skipped') is not null order by path"
+            "select path from file join blob on blob = id"
+            " where json_extract(note, '$.skipped') is not null order by path"
         )
         return [os.fsdecode(path) for (path,) in rows]
 

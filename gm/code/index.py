@@ -15,7 +15,7 @@ from gm.search.fresh import STATEMENTS, Add, Kept
 
 FORM = CacheForm(
     "code.sqlite",
-    1,
+    2,
     (
         *STATEMENTS,
         "create table definition (blob integer, idx integer, name text, kind text, line integer, col integer,"

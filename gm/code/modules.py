@@ -56,7 +56,7 @@ class Modules:
         self._packages: dict[str, str] | None = None
 
     def resolve(self, importer: str, specifier: str) -> str | None:
-        """Return the path of the file that `specifier` names in the file `importer`, or None when it is none of ours."""
+        """Return the path of the file that `specifier` names in the file `importer`, or None when none does."""
         folder = posixpath.dirname(importer)
         key = (folder, specifier)
         if key not in self._memo:
@@ -227,9 +227,9 @@ class Modules:
                     return found
         if subpath == ".":
             for field in ("source", "module", "main", "types", "typings"):
-                target = manifest.get(field)
-                if isinstance(target, str):
-                    found = self._built(folder, target)
+                entry = manifest.get(field)
+                if isinstance(entry, str):
+                    found = self._built(folder, entry)
                     if found is not None:
                         return found
             for guess in ("src/index", "index", "lib/index", "src/main"):

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gm.code.extract import FUNCTIONS, unwrap
 from gm.code.facts import Target
+from gm.code.reading import FUNCTIONS, Reading, unwrap
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from gm.code.extract import Extraction
 
-
-def read_import(x: Extraction, node: Node) -> None:
+def read_import(x: Reading, node: Node) -> None:
     """Bind what an import statement names."""
     source = node.child_by_field_name("source")
     for clause in node.named_children:
@@ -25,14 +23,14 @@ def read_import(x: Extraction, node: Node) -> None:
             _import_clause(x, clause, x.key(source))
 
 
-def _import_clause(x: Extraction, clause: Node, specifier: str) -> None:
+def _import_clause(x: Reading, clause: Node, specifier: str) -> None:
     for part in clause.named_children:
         if part.type == "identifier":
             x.scopes.bind(x.scope, x.text(part), ["i", specifier, "default"])
         elif part.type == "namespace_import":
-            name = part.named_child(0)
-            if name is not None:
-                x.scopes.bind(x.scope, x.text(name), ["i", specifier, "*"])
+            whole = part.named_child(0)
+            if whole is not None:
+                x.scopes.bind(x.scope, x.text(whole), ["i", specifier, "*"])
         elif part.type == "named_imports":
             for item in part.named_children:
                 name, alias = item.child_by_field_name("name"), item.child_by_field_name("alias")
@@ -40,7 +38,14 @@ def _import_clause(x: Extraction, clause: Node, specifier: str) -> None:
                     x.scopes.bind(x.scope, x.text(alias or name), ["i", specifier, x.key(name)])
 
 
-def read_export(x: Extraction, node: Node) -> None:
+def read_import_alias(x: Reading, node: Node) -> None:
+    """Bind ``import A = B.C`` as a variable."""
+    name = node.named_child(0)
+    if name is not None and name.type == "identifier":
+        x.variable(name, node, x.scope)
+
+
+def read_export(x: Reading, node: Node) -> None:
     """Note what an export statement gives."""
     exports = x.facts.exports
     source = node.child_by_field_name("source")
@@ -50,8 +55,8 @@ def read_export(x: Extraction, node: Node) -> None:
     if "default" in kinds:
         _export_default(x, node, declaration or value)
     elif declaration is not None:
-        for name in _declared(x, declaration):
-            exports[name] = x.refer(name)
+        for declared in _declared(x, declaration):
+            exports[declared] = x.refer(declared)
     elif "=" in kinds and (last := node.named_child(0)) is not None:
         target = x.target_of(last)
         if target is not None:
@@ -64,15 +69,19 @@ def read_export(x: Extraction, node: Node) -> None:
             if name is not None:
                 exports[x.key(name)] = ["i", specifier, "*"]
         elif child.type == "export_clause":
-            for item in child.named_children:
-                name, alias = item.child_by_field_name("name"), item.child_by_field_name("alias")
-                if name is not None:
-                    given = x.key(name)
-                    target = ["i", specifier, given] if specifier is not None else x.refer(given)
-                    exports[x.key(alias or name)] = target
+            _export_clause(x, child, specifier)
 
 
-def _export_default(x: Extraction, node: Node, value: Node | None) -> None:
+def _export_clause(x: Reading, clause: Node, specifier: str | None) -> None:
+    for item in clause.named_children:
+        name, alias = item.child_by_field_name("name"), item.child_by_field_name("alias")
+        if name is not None:
+            given = x.key(name)
+            target = ["i", specifier, given] if specifier is not None else x.refer(given)
+            x.facts.exports[x.key(alias or name)] = target
+
+
+def _export_default(x: Reading, node: Node, value: Node | None) -> None:
     if value is None:
         return
     value = unwrap(value)
@@ -92,7 +101,7 @@ def _export_default(x: Extraction, node: Node, value: Node | None) -> None:
             x.facts.exports["default"] = target
 
 
-def _declared(x: Extraction, node: Node) -> list[str]:
+def _declared(x: Reading, node: Node) -> list[str]:
     """Return the names that an exported declaration binds."""
     if node.type in ("lexical_declaration", "variable_declaration"):
         names: list[str] = []
@@ -107,7 +116,7 @@ def _declared(x: Extraction, node: Node) -> list[str]:
     return [x.text(name)] if name is not None else []
 
 
-def _pattern_names(x: Extraction, node: Node) -> list[str]:
+def _pattern_names(x: Reading, node: Node) -> list[str]:
     if node.type in ("identifier", "shorthand_property_identifier_pattern"):
         return [x.text(node)]
     skipped = node.child_by_field_name("key") if node.type == "pair_pattern" else None
@@ -115,7 +124,7 @@ def _pattern_names(x: Extraction, node: Node) -> list[str]:
     return [name for child in node.named_children if child != skipped for name in _pattern_names(x, child)]
 
 
-def read_assignment(x: Extraction, node: Node) -> None:
+def read_assignment(x: Reading, node: Node) -> None:
     """Note what ``module.exports =``, ``exports.f =``, ``F.prototype.f =`` and ``o.f =`` give."""
     left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
     if left is None or right is None:
@@ -141,7 +150,7 @@ def read_assignment(x: Extraction, node: Node) -> None:
             _given(x, name, member, node, right, _local(x, base), kind="static" if _is_class(x, base) else "method")
 
 
-def _local(x: Extraction, base: Node) -> int:
+def _local(x: Reading, base: Node) -> int:
     """Return the definition in this file that an identifier is bound to so far, or -1."""
     if base.type != "identifier":
         return -1
@@ -149,13 +158,13 @@ def _local(x: Extraction, base: Node) -> int:
     return int(bound[1]) if bound is not None and bound[0] == "d" else -1
 
 
-def _is_class(x: Extraction, base: Node) -> bool:
+def _is_class(x: Reading, base: Node) -> bool:
     index = _local(x, base)
     return index >= 0 and x.facts.definitions[index].kind in ("class", "function")
 
 
 def _given(
-    x: Extraction, name: str, at: Node, whole: Node, value: Node, parent: int, kind: str = "function"
+    x: Reading, name: str, at: Node, whole: Node, value: Node, parent: int, kind: str = "function"
 ) -> Target | None:
     """Return the target of an assigned value, defining a function or class that has no definition yet."""
     if value.type in FUNCTIONS or value.type == "class":
@@ -167,7 +176,7 @@ def _given(
     return x.target_of(value)
 
 
-def _module_exports(x: Extraction, node: Node, value: Node) -> None:
+def _module_exports(x: Reading, node: Node, value: Node) -> None:
     exports = x.facts.exports
     if value.type == "object":
         index = x.value_of.get(value.start_byte)
