@@ -7,10 +7,13 @@ Relay → worker:
 
 | frame | meaning |
 |---|---|
-| `{"gm": "handover", "requests": [{"id", "sent": [[boot, n], …]}]}` | the requests that follow in this order \
+| `{"gm": "handover", "requests": [{"id", "sent": [[boot, n], …]}]}` | among the requests that follow, these \
 were sent to earlier workers, as the n-th request of worker `boot`; ask the log whether one was begun |
+| `{"gm": "state", "run"?, "gate"}` | what the command line said may have changed since: the run to resume when it is \
+asked for, whether the gate is open (first frame to a worker that stood ready for an update) |
 | `{"gm": "idle?", "token"}` | say whether nothing runs, cancelled calls and background bodies included |
-| `{"gm": "update", "state", "build"?, "reason"?}` | what the updater's hand-over came to, for the next context |
+| `{"gm": "update", "state", "build", "reason"?}` | what came of the hand-over to a build, for the next context: \
+`done`, `failed`, or `waits-for-host` for one that speaks another relay protocol |
 | `{"gm": "stop", "jobs": bool}` | end now; with `jobs` background jobs as well |
 
 Worker → relay:
@@ -20,6 +23,9 @@ Worker → relay:
 | `{"gm": "ready"}` | everything is imported; frames are read from now on |
 | `{"gm": "state", "run"?, "gate"?}` | what a successor must know: the run it resumes, whether the gate is open |
 | `{"gm": "idle", "token", "idle": bool, "why"?}` | the answer to `idle?` |
+
+A worker does nothing to its run (it takes no lock, writes no event) before the first frame that needs it: it may be
+started to stand by while another one still serves.
 
 Both sides count the host's requests of one worker (one boot) from 1, in the order of the pipe. The pair (boot, n)
 names a request for good, also when the host uses an id twice.

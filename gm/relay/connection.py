@@ -188,7 +188,7 @@ class Connection:
             self._reopen(stateless)
         elif self.opening is None:
             self._reopen(openings.NEWEST_HANDSHAKE)
-        if key in self._ledger:
+        if key in self._ledger or key == OPENING_KEY:
             message = "a request with this id is still unanswered"
             self._back.append(error_frame(key, INVALID_REQUEST, message))
             return

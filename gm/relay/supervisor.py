@@ -104,19 +104,19 @@ class Supervisor:
     # --- start ---
 
     def _start(self, now: float) -> None:
-        arguments = ["--gate-open"] if self._gate_open else []
-        if self._run is not None:
-            arguments += ["--run", self._run]
         try:
-            self._worker = self.launch(self.build, arguments, now)
+            self._worker = self.launch(self.build, now)
         except OSError as error:
             self._failed_start(now, f"it cannot be started: {error}", "")
 
-    def launch(self, build: Build, arguments: Sequence[str], now: float) -> Worker:
+    def launch(self, build: Build, now: float) -> Worker:
         """Start a worker's process; raises OSError when that fails."""
         self._boot += 1
-        names = ["--connection", self._identity, "--boot", str(self._boot)]
-        command = [*build.command, *names, *self._options, *arguments]
+        command = [*build.command, "--connection", self._identity, "--boot", str(self._boot), *self._options]
+        if self._gate_open:
+            command.append("--gate-open")
+        if self._run is not None:
+            command += ["--run", self._run]
         process = WorkerProcess(command, self._boot, self._events, self._host_outbox, self._diagnostics)
         worker = Worker(process, now)
         self._processes[worker.boot] = worker
@@ -249,7 +249,8 @@ class Supervisor:
         """Put a ready standby in the place of the worker, which has ended."""
         self._build = build
         self._worker = standby
-        standby.process.write(control.encode("state", run=self._run, gate=self._gate_open))
+        run = {} if self._run is None else {"run": self._run}
+        standby.process.write(control.encode("state", gate=self._gate_open, **run))
         self.connection.attach(standby)
         self._update.greet()
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Sequence
 from typing import Any, Protocol
 
 from gm.protocol import control
@@ -46,7 +45,7 @@ class Fleet(Protocol):
     def build(self) -> Build:
         """The build that workers are started from."""
 
-    def launch(self, build: Build, arguments: Sequence[str], now: float) -> Worker:
+    def launch(self, build: Build, now: float) -> Worker:
         """Start a worker's process; raises OSError when that fails."""
 
     def replace(self) -> None:
@@ -111,8 +110,7 @@ class Update:
             self._ask(now)
 
     def _look(self, now: float) -> None:
-        assert self._builds.watch_s is not None
-        self._next_look = now + self._builds.watch_s
+        self._next_look = now + (self._builds.watch_s or 0.0)
         current = self._builds.current()
         if current is None or current.name == self._fleet.build.name:
             return
@@ -124,7 +122,7 @@ class Update:
             return
         self._target, self._since = current, now
         try:
-            self._standby = self._fleet.launch(current, ["--standby"], now)
+            self._standby = self._fleet.launch(current, now)
         except OSError as error:
             self._fail(f"its worker cannot be started: {error}")
 
@@ -134,7 +132,6 @@ class Update:
         """Note that a worker is ready; False when it is not the standby."""
         if worker is not self._standby:
             return False
-        assert self._builds.watch_s is not None
         self._next_ask = now + int.from_bytes(os.urandom(2)) / 65536 * self._builds.spread_s
         return True
 

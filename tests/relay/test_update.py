@@ -66,7 +66,7 @@ def test_an_idle_relay_hands_over_to_the_new_build_and_tells_it(builds: Builds) 
         state, update = controls(host, 2)
         assert state == {"gm": "state", "run": "r7", "gate": True}
         assert update == {"gm": "update", "state": "done", "build": "second"}
-        assert host.events("start")[1]["argv"][4:] == ["--standby"]
+        assert host.events("start")[1]["argv"][4:] == ["--gate-open", "--run", "r7"]
         assert [event["boot"] for event in host.events("open")] == [1, 2]
         assert [event["boot"] for event in host.events("received")] == [1, 2]
         host.close()
