@@ -33,7 +33,6 @@ _EVIDENCE = frozenset(
         "ternary_expression",
         "object",
         "optional_chain",
-        "comment",
     }
 )
 """Node types that a text has which was meant as JavaScript."""
