@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -191,17 +193,33 @@ def test_a_changed_last_line_is_noted_at_the_next_opening(tmp_path: Path) -> Non
     assert [(p.code, p.seq) for p in verify(tmp_path).problems] == [("end_changed", 7)]
 
 
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root writes everywhere")
-def test_a_read_only_folder_is_refused_by_name(tmp_path: Path) -> None:
-    make_log(tmp_path)
-    tmp_path.chmod(0o500)
-    (tmp_path / "log.jsonl").chmod(0o400)
+@pytest.mark.skipif(os.name != "posix", reason="needs permission bits")
+def test_a_read_only_folder_is_refused_by_name_and_can_be_read(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory() as outside:  # pytest's own folders are closed to other users
+        folder = Path(outside) / "run"
+        make_log(folder)
+        (folder / "log.jsonl").chmod(0o444)
+        folder.chmod(0o555)
+        Path(outside).chmod(0o755)
+        with another_user(), pytest.raises(Unavailable, match="cannot be written"):
+            Log.open(folder)
+        with another_user():
+            assert len(list(LogReader(folder))) == 6
+            assert verify(folder).ok
+        folder.chmod(0o700)
+
+
+@contextlib.contextmanager
+def another_user() -> Iterator[None]:
+    """Be nobody for a while when this is root, who may write everywhere."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
     try:
-        with pytest.raises(Unavailable, match="cannot be written"):
-            Log.open(tmp_path)
-        assert len(list(LogReader(tmp_path))) == 6
+        yield
     finally:
-        tmp_path.chmod(0o700)
+        os.seteuid(0)
 
 
 def test_a_folder_that_cannot_be_made_is_refused_by_name(tmp_path: Path) -> None:
