@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from gm.errors import UsageError
 from gm.run.run import Run
 from gm.system.names import read_path, show_path
 from gm.system.processes import ProcessStarter
@@ -41,10 +43,22 @@ class VerbContext:
         return self.run.workspace
 
     def resolve(self, text: str) -> Path:
-        """Return the absolute path that `text` names: from the workspace when relative, `~` expanded."""
+        """Return the absolute path that `text` names: from the workspace when relative, `~` expanded.
+
+        Raises:
+            UsageError: `bad_path`, it holds a lone surrogate or the home of nobody.
+        """
         path = Path(read_path(text))
-        if text.startswith("~"):
-            path = path.expanduser()
+        try:
+            os.fsencode(path)
+            if text.startswith("~"):
+                path = path.expanduser()
+        except UnicodeEncodeError:
+            hint = "A name that is not UTF-8 is written like bytes:caf%E9."
+            raise UsageError("bad_path", f"The path {text!a} holds a lone surrogate.", hint) from None
+        except RuntimeError:
+            hint = "Write ./~name for a file whose name begins so."
+            raise UsageError("bad_path", f"The path {text!r} names a home folder that is not there.", hint) from None
         return path if path.is_absolute() else self.run.workspace / path
 
     def show(self, path: Path) -> str:

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gm.run.run import Run
-from gm.system.processes import TERM_GRACE_S, process_start_time
+from gm.system.processes import TERM_GRACE_S, process_start_time, signal_group
 from gm.system.trees import Tree
 from gm.verbs.jobfiles import JobFiles, job_names, wrapper_lives
 from gm.verbs.threads import in_thread
@@ -258,6 +259,9 @@ def _ask(files: JobFiles) -> None:
     """Tell a job's wrapper to end it: TERM to all of it, 2 s, KILL."""
     spec = files.read_spec()
     if spec is not None and wrapper_lives(spec):
+        if sys.platform == "win32":  # not tried on a Windows machine yet: the wrapper cannot be asked there
+            signal_group(spec["pid"], signal.SIGTERM)
+            return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(spec["pid"], signal.SIGTERM)
 
@@ -278,7 +282,7 @@ async def _kill(run: Run, files: JobFiles) -> None:
         return
     if job.state == "running":
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(job.spec["pid"], signal.SIGKILL)
+            os.kill(job.spec["pid"], getattr(signal, "SIGKILL", signal.SIGTERM))
     await _end_leftovers(job)
     if (gone := await in_thread(lambda: look(files))) is not None and gone.state == "ended":
         await settle(run, gone)

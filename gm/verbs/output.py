@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import mmap
 import os
 import re
@@ -20,6 +21,7 @@ from gm.run.blobs import BlobStore
 KEPT_BYTES = 256 * 1024 * 1024
 """How much of one stream is kept; what comes after it is counted, and its end is shown."""
 
+_MEMORY_BYTES = 1024 * 1024
 _TAIL_BYTES = 1024 * 1024
 _READ_BYTES = 1 << 18
 _READS_AT_ONCE = 8
@@ -49,6 +51,11 @@ class Shown:
     logged: str | dict[str, Any]
 
 
+def scratch(folder: Path) -> str | None:
+    """Return where files without a name are made: `folder`, or the system's place when that is gone."""
+    return str(folder) if folder.is_dir() else None
+
+
 class Stream:
     """The bytes of one stream as they come.
 
@@ -60,7 +67,8 @@ class Stream:
     def __init__(self, folder: Path, limit: int = KEPT_BYTES) -> None:
         self.size = 0
         self._limit = limit
-        self._file: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=1 << 20, dir=str(folder))  # noqa: SIM115
+        self._folder = folder
+        self._file: IO[bytes] = io.BytesIO()
         self._tail = bytearray()
 
     def feed(self, data: bytes) -> None:
@@ -68,9 +76,7 @@ class Stream:
         room = max(0, self._limit - self.size)
         if room:
             try:
-                self._file.seek(self.size)
-                self._file.write(data[:room])
-                self._file.flush()
+                self._keep(data[:room])
             except OSError:  # the disk is full: what is kept ends here, the rest is counted
                 self._limit, room = self.size, 0
         if room < len(data):
@@ -78,6 +84,15 @@ class Stream:
             if len(self._tail) > 2 * _TAIL_BYTES:
                 del self._tail[:-_TAIL_BYTES]
         self.size += len(data)
+
+    def _keep(self, data: bytes) -> None:
+        if self.size + len(data) > _MEMORY_BYTES and isinstance(self._file, io.BytesIO):
+            file = tempfile.TemporaryFile(dir=scratch(self._folder))  # noqa: SIM115 - close closes it
+            file.write(self._file.getbuffer())
+            self._file = file
+        self._file.seek(self.size)
+        self._file.write(data)
+        self._file.flush()
 
     def close(self) -> None:
         """Let the kept bytes go."""
@@ -105,9 +120,8 @@ class Stream:
 
     def whole(self, blobs: BlobStore) -> str:
         """Store the kept bytes as a blob; its sha256."""
-        if self.kept <= 1 << 20:
+        if isinstance(self._file, io.BytesIO):
             return blobs.put(self.head(self.kept))
-        self._file.flush()
         with mmap.mmap(self._file.fileno(), self.kept, access=mmap.ACCESS_READ) as view:
             return blobs.put(cast(bytes, view))  # a view has the methods that are needed, and costs no memory
 
@@ -138,7 +152,7 @@ class Stream:
             lost = f" (its first {self.kept:,} bytes)" if self.kept < self.size else ""
             text = f"{first.rstrip()}\n… {left:,} bytes left out; the whole is the blob {sha}{lost} …\n{last.lstrip()}"
         logged: str | dict[str, Any] = text
-        if sha is not None and self.size > BLOB_BYTES:
+        if sha is not None and (self.size > BLOB_BYTES or not exact):
             excerpt = {"head": first[:_EXCERPT], "tail": (last or first)[-_EXCERPT:]}
             logged = {"blob": sha, "size": self.size, **excerpt}
         return Shown(text, self.size, cut, exact, sha, self.kept, logged)

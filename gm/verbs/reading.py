@@ -188,7 +188,7 @@ def _collect_large(
         for text in _decoded(file, encoding, go_on):
             total += text.count(ending)
             last = text or last
-        total += not last.endswith(ending)
+        total += last != "" and not last.endswith(ending)
     return _collect(path, _decoded(file, encoding, go_on), ending, window, total)
 
 

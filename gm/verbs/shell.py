@@ -21,7 +21,7 @@ from gm.system.environ import child_environment
 from gm.system.names import show_path
 from gm.system.processes import Child
 from gm.verbs.context import VerbContext
-from gm.verbs.output import Pipe, Shown, Stream
+from gm.verbs.output import Pipe, Shown, Stream, scratch
 from gm.verbs.registry import verb
 from gm.verbs.shells import Shell, ShellName, check_command, check_environment, find_shell
 from gm.verbs.shielded import to_the_end
@@ -180,7 +180,7 @@ class _Life:
             data = text.encode("utf-8")
         except UnicodeEncodeError as error:
             raise UsageError("bad_input", f"`input` holds a lone surrogate at character {error.start}.") from None
-        with tempfile.TemporaryFile(dir=self.ctx.run.folder) as file:
+        with tempfile.TemporaryFile(dir=scratch(self.ctx.run.folder)) as file:
             file.write(data)
             file.flush()
             descriptor = os.dup(file.fileno())
@@ -191,7 +191,7 @@ class _Life:
         data = os.fsencode(self.command)
         if len(data) <= _LONGEST_ARGUMENT or self.shell.name not in ("bash", "sh"):
             return self.shell.argv(self.command)
-        descriptor, path = tempfile.mkstemp(".sh", dir=self.ctx.run.folder)
+        descriptor, path = tempfile.mkstemp(".sh", dir=scratch(self.ctx.run.folder))
         stack.callback(_remove, path)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)

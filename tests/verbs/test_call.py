@@ -83,3 +83,12 @@ def test_optional_fields_of_records_are_optional_on_the_wire(call: Any) -> None:
     schema = call.registry.get("edit_file").input_schema["properties"]["edits"]
     assert schema["items"]["required"] == ["old", "new"]
     assert "all?: bool" in call.registry.get("edit_file").signature
+
+
+@pytest.mark.parametrize("verb", ["read_file", "stat_file", "list_dir"])
+def test_paths_that_no_system_takes_are_wrong_input(call: Any, verb: str) -> None:
+    for path in ("a\ud800b", "~nobody-of-that-name/x", "a\0b", ""):
+        with pytest.raises(GmError) as caught:
+            call(verb, path=path)
+        assert caught.value.code in ("bad_path", "wrong_type")
+        caught.value.as_text().encode()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import os
@@ -10,8 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from gm.errors import GmError
+from gm.verbs import reading, textfile
 
 
 def refused(call: Any, name: str, surface: str = "body", /, **arguments: Any) -> GmError:
@@ -187,6 +191,67 @@ def test_a_large_utf16_file_is_read_by_lines(call: Any, workspace: Path) -> None
     assert result["text"] == line
     assert result["encoding"] == "utf-16-le"
     assert result["next"] is None
+
+
+@given(
+    st.lists(st.sampled_from(["", "a", "äö", "x" * 7, "\r", "😀"]), max_size=9),
+    st.booleans(),
+    st.integers(-11, 12),
+    st.one_of(st.none(), st.integers(1, 6)),
+    st.sampled_from([None, 2, 100]),
+    st.sampled_from(["utf-8", "utf-16-le", "latin-1"]),
+)
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_file_too_large_to_be_read_whole_is_shown_as_a_small_one_is(
+    tmp_path: Path,
+    lines: list[str],
+    final: bool,
+    offset: int,
+    limit: int | None,
+    clip: int | None,
+    encoding: str,
+) -> None:
+    text = "\n".join(lines) + ("\n" if final else "")
+    if encoding == "latin-1":
+        text = text.replace("😀", "é")
+    path = tmp_path / "file"
+    mark = b"\xff\xfe" if encoding == "utf-16-le" else b""
+    path.write_bytes(mark + text.encode(encoding))
+    window = reading.Window(offset, limit, 1000, clip)
+    small = reading.read_text(path, encoding, window, whole=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "WHOLE_BYTES", -1)
+        patch.setattr(textfile, "CHUNK", 3)
+        large = reading.read_text(path, encoding, window, whole=False)
+    assert small.lines is not None
+    assert large.lines is not None
+    parts = [part + "\n" for part in text.split("\n")]
+    parts[-1] = parts[-1][:-1]
+    if not parts[-1]:
+        parts.pop()
+    first = max(1, offset if offset >= 0 else len(parts) + offset + 1)
+    if text.count("\n") and clip != 2:
+        assert small.lines.text == "".join(parts[first - 1 :][:limit])
+    shown = (large.lines.text, large.lines.first, large.lines.count, large.lines.more, large.lines.clipped)
+    assert shown == (
+        small.lines.text,
+        small.lines.first,
+        small.lines.count,
+        small.lines.more,
+        small.lines.clipped,
+    )
+    assert large.lines.total in (None, small.lines.total)
+
+
+def test_a_read_waits_for_a_write_that_came_first(call: Any, workspace: Path) -> None:
+    (workspace / "a").write_text("old")
+
+    async def scene() -> None:
+        text = "new\n" * 1_000_000
+        _, read = await asyncio.gather(call.start("write_file", path="a", text=text), call.start("read_file", path="a"))
+        assert read["text"] == text
+
+    call.play(scene)
 
 
 def test_binary_is_said_and_not_shown(call: Any, workspace: Path) -> None:

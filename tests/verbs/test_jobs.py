@@ -6,6 +6,8 @@ import hashlib
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -227,6 +229,51 @@ def test_a_job_survives_its_worker_and_is_adopted_with_its_remaining_time(call: 
     assert 40_000 < status["remainingMs"] < started["remainingMs"]
     assert status["startSeq"] == started["startSeq"]
     call("job_stop", name="a")
+    call.run.close()
+
+
+_WORKER = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from gm.run.run import Run
+from gm.system.direct import DirectStarter
+from gm.verbs.all import builtin_registry
+from gm.verbs.call import call_verb
+from gm.verbs.context import VerbContext
+from gm.verbs.order import Order
+
+async def main():
+    run = Run.resume(Path(sys.argv[1]), Path(sys.argv[2]), secrets={})
+    ctx = VerbContext(run, 1, DirectStarter(), print, "body")
+    arguments = {"name": "a", "command": sys.argv[3], "timeoutMs": int(sys.argv[4])}
+    await call_verb(builtin_registry(), Order(), ctx, "job_start", arguments)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main())
+"""
+
+
+def start_in_a_worker_that_is_killed(run: Run, command: str, timeout_ms: int) -> Run:
+    """Start a job in another process, which is killed at once; the run, taken up again."""
+    run.close()
+    argv = [sys.executable, "-P", "-c", _WORKER, str(run.folder), str(run.workspace), command, str(timeout_ms)]
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run(argv, env={**os.environ, "PYTHONPATH": str(root)}, timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    return Run.resume(run.folder, run.workspace, secrets={})
+
+
+def test_a_job_of_a_killed_worker_is_adopted_and_its_time_still_ends_it(call: Any, run: Run) -> None:
+    call.run = start_in_a_worker_that_is_killed(run, "echo begun; sleep 60", 4000)
+    living = asyncio.run(adopt_jobs(call.run))
+    assert [job.files.name for job in living] == ["a"]
+    status = call("job_status", name="a")
+    assert status["state"] == "running"
+    assert 0 < status["remainingMs"] < 4000
+    assert call.run.log.event(status["startSeq"])["kind"] == "job-start"
+    status = ended(call, "a")
+    assert (status["reason"], status["tail"]) == ("timedOut", "begun\n")
+    assert len(call.events("job-exit")) == 1
     call.run.close()
 
 

@@ -236,7 +236,8 @@ def test_nul_u2028_and_surrogates_in_output_come_through(call: Any) -> None:
     result = call("run_shell", command=r"printf 'a\0b\xe2\x80\xa8c\xed\xa0\x80'")
     assert result["stdout"] == "a\0b\u2028c\\xed\\xa0\\x80"
     event = call.run.log.event(result["seq"])
-    assert event["stdout"] == result["stdout"]
+    assert event["stdout"]["blob"] == result["stdoutBlob"]["sha256"]
+    assert event["stdout"]["head"] == result["stdout"]
     assert len(call.run.folder.joinpath("log.jsonl").read_bytes().split(b"\n")) == call.run.log.last_seq + 1
 
 
@@ -286,6 +287,12 @@ def test_a_body_gets_more_of_the_output_than_a_tool(call: Any) -> None:
     command = "head -c 1000000 /dev/zero | tr '\\0' x"
     assert len(call("run_shell", command=command)["stdout"]) == 1_000_000
     assert len(call("run_shell", "tool", command=command)["stdout"]) < 31_000
+
+
+def test_output_is_read_when_the_folder_of_the_run_was_cleaned_away(call: Any) -> None:
+    command = f"rm -rf '{call.run.folder}'; head -c 3000000 /dev/zero | tr '\\0' x"
+    assert len(call("run_shell", command=command)["stdout"]) == 3_000_000
+    assert len(call("run_shell", command="head -c 3000000; cat", input="y" * 3_000_001)["stdout"]) == 3_000_001
 
 
 def test_no_descriptor_and_no_zombie_is_left(call: Any) -> None:
