@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, Lazy] = {
     "demo": Lazy("gm.cli.demo:demo", "Play a whole session in a scratch repository."),
     "status": Lazy("gm.cli.status:status", "How this program, workspace and its runs stand."),
     "runs": Lazy("gm.cli.runs:runs", "The runs of a workspace, newest first."),
+    "rows": Lazy("gm.cli.rows:rows", "The rows of a workspace, and what blocks them."),
     "log": Lazy("gm.cli.log:log", "The events of a run; `gm log verify` checks its chain."),
     "stats": Lazy("gm.cli.stats:stats", "Measure runs and compare them."),
     "replay": Lazy("gm.cli.replay:replay", "A context as the agent saw it, and what happened after it."),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from gm.verbs import (
     changes,
+    ci,
+    fetch,
     files,
     git_branches,
     git_commits,
@@ -29,6 +31,8 @@ FAMILIES = (
     git_history,
     git_branches,
     git_exchange,
+    ci,
+    fetch,
     rows,
     resolving,
     unknowns,

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
 
 import anyio
 
 from gm.errors import GmError, Refused, UsageError
 from gm.system.names import show_path
 from gm.verbs.context import VerbContext
+from gm.verbs.programs import run_program
 from gm.work.git import Finished, failure, git_command, git_environment, literal, text_of, timed_out
 from gm.work.gitstate import Place, find_repository, read_locks, read_operation
 
@@ -21,7 +20,6 @@ WRITE_S = 600.0
 """Hooks may run a whole test suite."""
 
 _LOCK_PAUSES_S = (0.1, 0.2, 0.4, 0.8, 1.5)
-_MAX_OUTPUT_BYTES = 64 * 1024 * 1024
 
 
 async def git(
@@ -60,34 +58,11 @@ async def git(
 async def _once(
     ctx: VerbContext, args: Sequence[str], stdin: bytes, read: bool, timeout: float, folder: Path
 ) -> Finished:
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        given.write(stdin)
-        given.seek(0)
-        child = await ctx.starter.start(
-            git_command(args, read=read),
-            cwd=folder,
-            environment=git_environment(read=read),
-            stdin=given.fileno(),
-            stdout=out.fileno(),
-            stderr=err.fileno(),
-        )
-        ended = False
-        try:
-            with anyio.move_on_after(timeout):
-                status = await child.wait()
-                ended = True
-        finally:
-            if not ended:
-                with anyio.CancelScope(shield=True):
-                    await child.end()
-        if not ended:
-            raise timed_out(args, timeout)
-        return Finished(tuple(args), status, _content(out), _content(err))
-
-
-def _content(file: IO[bytes]) -> bytes:
-    file.seek(0)
-    return file.read(_MAX_OUTPUT_BYTES)
+    argv, environment = git_command(args, read=read), git_environment(read=read)
+    ended = await run_program(ctx, argv, folder=folder, environment=environment, stdin=stdin, timeout=timeout)
+    if ended is None:
+        raise timed_out(args, timeout)
+    return Finished(tuple(args), ended.exit, ended.stdout, ended.stderr)
 
 
 async def done_git(

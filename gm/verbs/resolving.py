@@ -93,6 +93,7 @@ async def prd_resolve(
         missing = "event" if event is None else "commit"
         raise UsageError("missing_parameter", f"prd_resolve needs `{missing}` as well.", "The commit may be HEAD.")
     sha = await _ancestor(ctx, commit)
+    await _refuse_other_ci(ctx, event, sha)
     paths = await _checked(ctx, row, event, await _committed_paths(ctx, sha))
     digests, left = await anyio.to_thread.run_sync(lambda: covers(paths, ctx.workspace, Digests()))
     renewed = row.status == "resolved"
@@ -139,6 +140,17 @@ async def _checked(ctx: VerbContext, row: Row, event: int, committed: list[str])
             error.hint += f" The last checks of this run that went well: seq {seqs}."
         raise
     return paths
+
+
+async def _refuse_other_ci(ctx: VerbContext, event: int, sha: str) -> None:
+    """Refuse a CI result of a commit that does not hold the row's."""
+    found = ctx.run.log.event(event)
+    if found is None or found.get("kind") != "ci":
+        return
+    checked = str(found.get("sha"))
+    if (await git(ctx, "merge-base", "--is-ancestor", sha, checked)).exit:
+        message = f"Event {event} (ci) speaks of commit {checked[:12]}, which does not hold {sha[:12]}."
+        raise Refused("witness_stale", message, f'git_push, then ci_status {{"sha": "{sha}"}}.', writes=[])
 
 
 async def _ancestor(ctx: VerbContext, commit: str) -> str:
