@@ -19,7 +19,7 @@ from gm.protocol.versions import RUN_META_KEY, STATELESS_VERSION
 from gm.run.reader import LogReader
 from gm.run.rules import RULES
 from gm.run.store import find_run
-from tests.system.conftest import StartHost, error_of, structured
+from tests.hosts import StartHost, error_of, structured
 
 SKILLS = ("skill://gm/SKILL.md", "skill://gm/WORKFLOWS.md", "skill://gm-continue/SKILL.md")
 

@@ -22,7 +22,7 @@ from gm.run.reader import LogReader
 from gm.run.store import find_run, list_runs
 from gm.run.verify import verify
 from gm.system.program import self_command
-from tests.system.conftest import StartHost, error_of, git, structured
+from tests.hosts import StartHost, error_of, git, structured
 
 
 def worker_pid(repository: Path) -> int:

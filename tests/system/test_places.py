@@ -16,7 +16,7 @@ from gm.run.reader import LogReader
 from gm.run.store import find_run, list_runs
 from gm.run.verify import verify
 from gm.system.program import self_command
-from tests.system.conftest import StartHost, error_of, git, structured
+from tests.hosts import StartHost, error_of, git, structured
 
 MOUNT = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && shift && exec "$@"'
 

@@ -1,0 +1,105 @@
+"""A scratch repository, a home of its own, and hosts that talk to the real relay over pipes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gm.cli.host import Host
+from gm.protocol.server import SKILL_URI
+
+GIT_ENVIRONMENT = {
+    "GIT_AUTHOR_NAME": "Ada",
+    "GIT_AUTHOR_EMAIL": "ada@localhost",
+    "GIT_COMMITTER_NAME": "Ada",
+    "GIT_COMMITTER_EMAIL": "ada@localhost",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+}
+
+StartHost = Callable[..., Host]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home for gm of this test's own, and git without the machine's configuration."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    monkeypatch.setenv("GMNEW_HOME", str(folder / ".gmnew"))
+    monkeypatch.delenv("CLAUDE_PROJECT_DIR", raising=False)
+    for name, value in GIT_ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    return folder
+
+
+def git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with one commit: a.txt and check.sh."""
+    folder = tmp_path.resolve() / "repository"
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "main")
+    (folder / "a.txt").write_text("one\ntwo\nthree\n")
+    (folder / "check.sh").write_text("grep -q 2 a.txt\n")
+    git(folder, "add", ".")
+    git(folder, "commit", "-q", "-m", "Begin")
+    return folder
+
+
+@pytest.fixture
+def start(repository: Path, tmp_path: Path) -> Iterator[StartHost]:
+    """Start hosts; what is still alive at the end of the test is ended."""
+    hosts: list[Host] = []
+    stderr = open(tmp_path / "stderr", "ab")  # noqa: SIM115 - closed below, after the hosts
+
+    def begin(*arguments: str, workspace: Path | None = None, **options: Any) -> Host:
+        options.setdefault("stderr", stderr)
+        host = Host.start(workspace or repository, *arguments, **options)
+        hosts.append(host)
+        return host
+
+    yield begin
+    for host in hosts:
+        if host.process.poll() is None:
+            host.close()
+    stderr.close()
+
+
+@pytest.fixture
+def ready(start: StartHost) -> Callable[..., Host]:
+    """Start a host that has opened, read the skill and given a task."""
+
+    def begin(*arguments: str, task: str = "try it", version: str = "2025-11-25", **options: Any) -> Host:
+        host = start(*arguments, **options)
+        host.open(version)
+        assert not host.request("resources/read", {"uri": SKILL_URI}).failed
+        answer = host.call("next_context", task=task)
+        assert not answer.failed, answer.text
+        return host
+
+    return begin
+
+
+def structured(answer: Any) -> dict[str, Any]:
+    """The structured content of a tool's result."""
+    assert answer.result is not None, answer.error
+    value = answer.result["structuredContent"]
+    assert isinstance(value, dict)
+    return value
+
+
+def error_of(answer: Any) -> dict[str, Any]:
+    """The error of a tool's result."""
+    assert answer.failed, answer.text
+    error = structured(answer)["error"]
+    assert isinstance(error, dict)
+    return error
