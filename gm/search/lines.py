@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from gm.search.cache import CacheForm
 from gm.search.fresh import STATEMENTS, Add, Kept
 from gm.search.text import decode, lines_of
-from gm.search.tokens import WORD, Parts, normalize
+from gm.search.tokens import Parts, normalize
 
 LINE_BITS = 21
 MOST_LINES = 5_000_000
@@ -51,10 +51,9 @@ def _adder(total: int) -> Add:
 
 def rows_of(lines: list[str], base: int, parts: Parts) -> Iterator[tuple[int, str, str]]:
     """Return a row for each line that is not blank: its id, its text, the parts of its identifiers."""
-    words, look_up = WORD.findall, parts.__getitem__
     for number, line in enumerate(lines, base + 1):
         if line and not line.isspace():
-            yield number, line, " ".join(filter(None, map(look_up, words(line))))
+            yield number, line, parts.of(line)
 
 
 LINES = Kept(FORM, lambda path: "", _adder)

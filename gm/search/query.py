@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from gm.errors import UsageError
-from gm.search.tokens import WORD, normalize, parts_of
+from gm.search.tokens import WORD, normalize, parts_of, tokens_of
 
 _TERM = re.compile(r'(?P<field>path|lang):(?:"(?P<quoted>[^"]*)"|(?P<plain>\S+))|"(?P<phrase>[^"]*)"|(?P<word>\S+)')
 _MOST_TOKENS = 64
@@ -81,6 +81,11 @@ class Query:
     paths: tuple[str, ...]
     suffixes: tuple[str, ...]
     notes: tuple[str, ...]
+
+    def all_tokens(self) -> set[str]:
+        """Return every single token that may have made a line a hit."""
+        tokens = {token for term in self.tokens for token in term.split(" ")}
+        return tokens.union(*(tokens_of(word) for phrase in self.phrases for word in phrase))
 
 
 def parse_query(text: str) -> Query:

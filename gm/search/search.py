@@ -19,7 +19,7 @@ from gm.search.limit import Flag, Limit, Stopped
 from gm.search.lines import FORM, LINE_BITS, LINES
 from gm.search.query import Query, parse_query
 from gm.search.text import clip, decode, lines_of
-from gm.search.tokens import WORD, normalize, tokens_of
+from gm.search.tokens import WORD, holds_any, normalize, tokens_of
 from gm.system.names import show_path
 
 MOST_HITS = 1000
@@ -240,8 +240,7 @@ def _hits(
     for rowid, score in ranked.rows:
         by_blob[rowid >> LINE_BITS].append((rowid & _LINE_MASK, score))
     ready: dict[int, SearchHit] = {}
-    tokens = {token for term in query.tokens for token in term.split(" ")}
-    tokens.update(token for phrase in query.phrases for word in phrase for token in tokens_of(word))
+    tokens = query.all_tokens()
     for blob, found in by_blob.items():
         paths = ranked.paths.get(blob, [])
         path, text = _read_first(root, paths)
@@ -250,7 +249,7 @@ def _hits(
         lines = lines_of(text)
         names = enclosing(path, text, [line for line, _ in found]) if enclosing else {}
         for line, score in found:
-            if line > len(lines) or not _holds(lines[line - 1], tokens):
+            if line > len(lines) or not holds_any(lines[line - 1], tokens):
                 continue
             hit = SearchHit(
                 path=show_path(path),
@@ -281,11 +280,6 @@ def _read_first(root: Path, paths: list[bytes]) -> tuple[bytes, str | None]:
         if text is not None:
             return path, normalize(text)
     return b"", None
-
-
-def _holds(line: str, tokens: set[str]) -> bool:
-    """Tell whether a line that was read now still has what the index found in it."""
-    return not tokens.isdisjoint(tokens_of(line))
 
 
 def _position(line: str, tokens: set[str]) -> int:

@@ -74,8 +74,17 @@ class Parts(dict[str, str]):
         joined = self[word] = " ".join(parts_of(word))
         return joined
 
+    def of(self, text: str) -> str:
+        """Return the parts of all words of a text, joined by spaces."""
+        return " ".join(filter(None, map(self.__getitem__, WORD.findall(text))))
+
 
 def tokens_of(text: str) -> list[str]:
     """Return every token that the index holds for a line: its words, then their parts, in lower case."""
     words = WORD.findall(normalize(text))
     return [word.lower() for word in words] + [part.lower() for word in words for part in parts_of(word)]
+
+
+def holds_any(line: str, tokens: set[str]) -> bool:
+    """Tell whether a line has one of the tokens."""
+    return not tokens.isdisjoint(tokens_of(line))

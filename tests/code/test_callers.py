@@ -208,7 +208,8 @@ def test_calls_that_are_not_bound_are_listed_apart_with_the_reason(repository: R
 def test_several_definitions_are_told_apart_by_file_line_and_class(repository: Repository) -> None:
     repository.track(
         {
-            "a.ts": "export function f() {}\nf()\nclass A { f() {} g() { this.f() } }\nclass B { f() {} g() { this.f() } }",
+            "a.ts": "export function f() {}\nf()\n"
+            "class A { f() {} g() { this.f() } }\nclass B { f() {} g() { this.f() } }",
             "b.ts": "function f() {}\nf()",
         }
     )
@@ -305,7 +306,8 @@ def test_circular_imports_and_classes_that_extend_each_other_end(repository: Rep
     repository.track(
         {
             "a.ts": "export * from './b'\nexport { q } from './b'\nimport { q } from './a'\nq()",
-            "b.ts": "export * from './a'\nexport { q } from './a'\nimport { A } from './c'\nexport class B extends A {}",
+            "b.ts": "export * from './a'\nexport { q } from './a'\n"
+            "import { A } from './c'\nexport class B extends A {}",
             "c.ts": "import { B } from './b'\nexport class A extends B { m() { this.n() } }",
         }
     )
@@ -316,7 +318,8 @@ def test_circular_imports_and_classes_that_extend_each_other_end(repository: Rep
 def test_names_in_other_scripts_and_names_of_prototypes(repository: Repository) -> None:
     repository.track(
         {
-            "a.js": "function größe() {}\ngröße()\nfunction constructor() {}\nconstructor()\nfunction __proto__() {}\n__proto__()"
+            "a.js": "function größe() {}\ngröße()\nfunction constructor() {}\nconstructor()\n"
+            "function __proto__() {}\n__proto__()"
         }
     )
     for name, line in [("größe", 2), ("constructor", 4), ("__proto__", 6)]:

@@ -12,7 +12,8 @@ FILES = {
     "src/top.ts": "import { Mid } from './mid'\nexport function top() {\n  const m = new Mid()\n  return m.go()\n}\n",
     "tests/top.spec.ts": (
         "import { top } from '../src/top'\nimport { other } from '../src/low'\n"
-        "describe('all', () => {\n  it('reaches', () => {\n    top()\n  })\n  it('does not', () => {\n    other()\n  })\n})\n"
+        "describe('all', () => {\n  it('reaches', () => {\n    top()\n  })\n"
+        "  it('does not', () => {\n    other()\n  })\n})\n"
     ),
     "README.md": "text\n",
 }
@@ -104,7 +105,8 @@ def test_files_stand_for_all_that_they_define(project: Repository) -> None:
 def test_a_constructor_reaches_who_makes_instances_and_a_method_does_not(repository: Repository) -> None:
     repository.track(
         {
-            "a.ts": "class A {\n  constructor() {\n    this.x = 1\n  }\n  m() {}\n}\nfunction make() {\n  return new A()\n}\n"
+            "a.ts": "class A {\n  constructor() {\n    this.x = 1\n  }\n  m() {}\n}\n"
+            "function make() {\n  return new A()\n}\n"
         }
     )
     root = repository.root
