@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gm.errors import NotFound
 from gm.run.blobs import BlobStore
-from gm.run.line import Event, parse_line
+from gm.run.line import MAX_LINE_BYTES, Event, parse_line
 from gm.run.recovery import read_lines
 from gm.run.selection import Page, Selection
 from gm.run.textsearch import TextSearch, needle_of
@@ -51,7 +51,7 @@ class LogReader:
             for _, line, whole in read_lines(file):
                 event = accepts(line) if whole and line.endswith(b"\n") else None
                 if event is None:
-                    self.bad_lines += not line.startswith(b'{"seq":')
+                    self.bad_lines += line.endswith(b"\n")
                 elif event:
                     yield event
 
@@ -100,8 +100,8 @@ class LogReader:
             offset = 0
             while True:
                 for start, line, _ in read_lines(file, offset):
-                    if not line.endswith(b"\n"):
-                        break
+                    if not line.endswith(b"\n") and len(line) < MAX_LINE_BYTES:
+                        break  # still being written
                     offset = start + len(line)
                     if event := accepts(line):
                         yield event

@@ -345,3 +345,18 @@ def test_a_log_shorter_than_its_index_is_indexed_anew(indexed: Path) -> None:
     (indexed / "log.jsonl").write_bytes(data[: data.index(b'{"seq":21,')])
     (indexed / "log.head").unlink()
     check_whole(indexed, 20)
+
+
+def test_a_reader_counts_bad_lines_and_gets_past_one_without_an_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = make_log(tmp_path).splitlines(keepends=True)
+    welded = lines[1].rstrip(b"\n") + lines[2]
+    (tmp_path / "log.jsonl").write_bytes(b"".join([lines[0], welded, b"\0" * 70_000, b"\n", lines[3], b'{"seq":5']))
+    monkeypatch.setattr("gm.run.recovery.MAX_LINE_BYTES", 65_536)
+    monkeypatch.setattr("gm.run.reader.MAX_LINE_BYTES", 65_536)
+    reader = LogReader(tmp_path)
+    assert [event["seq"] for event in reader] == [1, 4] and reader.bad_lines == 2
+    assert [event["seq"] for event in reader.follow(stop=lambda: True)] == [1, 4]
+    assert [event["seq"] for event in reader.page(newest_first=True, limit=1).events] == [4]
+    assert reader.event(4) is not None and reader.event(3) is None
