@@ -12,6 +12,7 @@ from typing import Any
 from gm.errors import GmError, Unavailable
 from gm.run.blobs import BlobStore
 from gm.run.catalog import Catalog
+from gm.run.index import ReadAt
 from gm.run.line import FIRST_PREV, Event, entry_of, parse_line, request_key
 from gm.run.logfile import LogFile
 from gm.run.payload import encode
@@ -26,6 +27,7 @@ _SMALL_BYTES = 2 * 1024 * 1024
 _HEAD_INTERVAL_S = 30.0
 _TEXT_SEARCH_S = 10.0
 _LINE_BYTES = 4096
+_READ_BYTES = 1024 * 1024
 _READ_ONLY_FIELDS = ("seq", "ts", "kind", "prev")
 
 
@@ -48,6 +50,9 @@ class Log:
         self._lock = threading.Lock()
         self._sync_lock = threading.Lock()
         self._file = LogFile(folder)
+        self._digest_lock = threading.Lock()
+        self._digest = hashlib.sha256()
+        self._digested = 0
         self._last_sha256 = FIRST_PREV
         self._last_bytes = 0
         self._second = (0, "")
@@ -108,7 +113,8 @@ class Log:
         """Append one event.
 
         What the fields hold never makes it fail: `docs/formats.md` says how odd values are shown. A field named like
-        one of the envelope's gets a `_` behind its name.
+        one of the envelope's gets a `_` behind its name. An `end` event gets its `logSha256`, of all bytes before it;
+        to have called `sha256` shortly before saves the time of reading them here.
 
         Args:
             kind: one of the kinds of `docs/formats.md`.
@@ -133,6 +139,8 @@ class Log:
                 if name in fields:
                     fields[f"{name}_"] = fields.pop(name)
             event.update(fields)
+        if kind == "end":
+            event.pop("logSha256", None)
         try:
             text, event = encode(event, self.blobs, self._redactor)
         except OSError as error:
@@ -140,6 +148,8 @@ class Log:
         with self._lock:
             seq = self.last_seq + 1
             now = self._now()
+            if kind == "end":
+                text = f'{text[:-1]},"logSha256":"{self._digest_to(self._file.size, self._file.read_at)}"}}'
             line = f'{{"seq":{seq},"ts":"{now}",{text[1:-1]},"prev":"{self._last_sha256[:16]}"}}'.encode("ascii")
             try:
                 offset = self._file.append(line + b"\n")
@@ -337,13 +347,22 @@ class Log:
     def sha256(self) -> str:
         """Return the sha256 of the log's bytes so far, in hex."""
         with self._lock:
-            left = self._file.size
-        digest = hashlib.sha256()
-        with open(self._file.path, "rb") as file:
-            while left and (piece := file.read(min(left, 1 << 20))):
-                digest.update(piece)
-                left -= len(piece)
-        return digest.hexdigest()
+            size = self._file.size
+        with open(self._file.path, "rb") as file:  # not under the lock that an append holds while it waits for this
+
+            def read_at(offset: int, length: int) -> bytes:
+                file.seek(offset)
+                return file.read(length)
+
+            return self._digest_to(size, read_at)
+
+    def _digest_to(self, size: int, read_at: ReadAt) -> str:
+        """Return the sha256 of the first `size` bytes; what was read before is not read again."""
+        with self._digest_lock:
+            while self._digested < size and (piece := read_at(self._digested, min(size - self._digested, _READ_BYTES))):
+                self._digest.update(piece)
+                self._digested += len(piece)
+            return self._digest.hexdigest()
 
     def _read_at(self, offset: int, length: int) -> bytes:
         with self._lock:

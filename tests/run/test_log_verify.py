@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
+import threading
 from pathlib import Path
 
 import pytest
@@ -120,3 +122,27 @@ def test_many_problems_are_counted_and_a_hundred_listed(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_bytes(b"".join(changed))
     found = verify(tmp_path)
     assert found.problem_count >= 299 and len(found.problems) == 100
+
+
+def test_the_end_events_digest_is_of_everything_before_it_whatever_else_is_appended(tmp_path: Path) -> None:
+    stop = threading.Event()
+    with Log.open(tmp_path) as log:
+
+        def chatter() -> None:
+            while not stop.is_set():
+                log.append("warning", message="meanwhile")
+                log.sha256()
+
+        threads = [threading.Thread(target=chatter) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for _ in range(20):
+            log.append("end", gaps=[], logSha256=log.sha256())
+        stop.set()
+        for thread in threads:
+            thread.join()
+    found = verify(tmp_path)
+    assert found.ok, found.problems
+    data = (tmp_path / "log.jsonl").read_bytes()
+    end = data[: data.index(b'"kind":"end"')].rindex(b"\n") + 1
+    assert hashlib.sha256(data[:end]).hexdigest().encode() in data[end : data.index(b"\n", end)]
