@@ -345,16 +345,15 @@ class Log:
         return self._event_at(*places[0]) if places else None
 
     def sha256(self) -> str:
-        """Return the sha256 of the log's bytes so far, in hex."""
+        """Return the sha256 of the log's bytes so far, in hex.
+
+        Raises:
+            OSError: the log cannot be read.
+        """
         with self._lock:
             size = self._file.size
         with open(self._file.path, "rb") as file:  # not under the lock that an append holds while it waits for this
-
-            def read_at(offset: int, length: int) -> bytes:
-                file.seek(offset)
-                return file.read(length)
-
-            return self._digest_to(size, read_at)
+            return self._digest_to(size, lambda offset, length: (file.seek(offset), file.read(length))[1])
 
     def _digest_to(self, size: int, read_at: ReadAt) -> str:
         """Return the sha256 of the first `size` bytes; what was read before is not read again."""
