@@ -178,7 +178,6 @@ class Connection:
         if worker.opened is None or (worker.opened.is_stateless and not worker.count):
             self._open(worker)
         else:
-            self._flush()
             self.detach()
             self._workers.replace()
 
@@ -293,8 +292,7 @@ class Connection:
         if "id" in value:
             worker.asked[json.dumps(value["id"])] = None
         elif value["method"] == _ACKNOWLEDGED:
-            meta = value.get("params", {}).get("_meta", {})
-            request = self._ledger.get(json.dumps(meta.get(_SUBSCRIPTION_META_KEY)))
+            request = self._ledger.get(json.dumps(_subscription(value)))
             if request is not None:
                 if request.acknowledged:
                     return
@@ -330,8 +328,8 @@ class Connection:
 
     def detach(self) -> Worker | None:
         """Take the worker out of use; what it has not answered waits for the next one."""
+        self._flush()
         worker, self._worker = self._worker, None
-        self._out.clear()
         if worker is None:
             return None
         for key in worker.asked:
@@ -399,6 +397,13 @@ class Connection:
             if self._worker is not None:
                 self._worker.process.write(b"".join(self._out))
             self._out.clear()
+
+
+def _subscription(notification: dict[str, Any]) -> object:
+    """Return the id of the `subscriptions/listen` that a notification belongs to."""
+    params = notification.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    return meta.get(_SUBSCRIPTION_META_KEY) if isinstance(meta, dict) else None
 
 
 def _was_sent_to(request: Request, worker: Worker) -> bool:

@@ -129,6 +129,9 @@ def parse(line: bytes) -> Frame | Refusal:
         return Refusal(PARSE_ERROR, f"the line is not UTF-8: {error.reason} at byte {error.start}")
     except RecursionError:
         return _too_deep(_key_in_head(line[:_HEAD_BYTES]))
+    except MemoryError:
+        message = "there is not enough memory to read this frame"
+        return Refusal(RELAY_ERROR, message, _key_in_head(line[:_HEAD_BYTES]) or "null")
     except ValueError as error:
         return Refusal(PARSE_ERROR, f"the line is not JSON: {error}")
     if not isinstance(value, dict):

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from gm.relay.builds import Builds, builds_of_this_program
 from gm.relay.diagnostics import Diagnostics
 from gm.relay.events import ChildrenChanged, EndAsked, HostClosed
+from gm.relay.pipes import as_binary
 from gm.relay.relay import Relay
 from gm.relay.signals import Signals
 
@@ -132,16 +133,11 @@ def _take_descriptors() -> tuple[int, int]:
             if null != standard:
                 os.dup2(null, standard)
                 os.close(null)
-    host_in, host_out = os.dup(0), os.dup(1)
+    host_in, host_out = as_binary(os.dup(0)), as_binary(os.dup(1))
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
     os.dup2(2, 1)
-    if sys.platform == "win32":
-        import msvcrt
-
-        msvcrt.setmode(host_in, os.O_BINARY)
-        msvcrt.setmode(host_out, os.O_BINARY)
     return host_in, host_out
 
 

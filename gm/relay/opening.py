@@ -51,7 +51,8 @@ class Opening(NamedTuple):
         value = json.loads(answer)
         if "error" in value:
             return f"the worker refused the opening: {json.dumps(value['error'])}"
-        agreed = value.get("result", {}).get("protocolVersion")
+        result = value.get("result")
+        agreed = result.get("protocolVersion") if isinstance(result, dict) else None
         if self.version is not None and agreed != sdk_version(self.version):
             return f"the worker opened {agreed} instead of {sdk_version(self.version)}"
         return None

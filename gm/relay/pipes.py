@@ -29,6 +29,15 @@ def start_thread(work: Callable[[], None], name: str) -> threading.Thread:
     return thread
 
 
+def as_binary(descriptor: int) -> int:
+    """Return a descriptor that passes bytes as they are; Windows translates line ends on a new one."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.setmode(descriptor, os.O_BINARY)
+    return descriptor
+
+
 class Allowance:
     """Bytes that a reader may have on their way: it waits while they are used up. One larger piece passes alone."""
 

@@ -107,6 +107,7 @@ class Supervisor:
         try:
             self._worker = self.launch(self.build, now)
         except OSError as error:
+            self._build = self._builds.own()
             self._failed_start(now, f"it cannot be started: {error}", "")
 
     def launch(self, build: Build, now: float) -> Worker:
@@ -195,6 +196,7 @@ class Supervisor:
         kind = frame["gm"]
         if kind == "ready":
             worker.ready = True
+            worker.process.words_matter = False
             if worker is self._worker:
                 self._restarts.ready()
                 self.connection.attach(worker)

@@ -12,7 +12,7 @@ from gm.relay.diagnostics import Diagnostics, Tail
 from gm.relay.events import Events, WorkerEnded, WorkerSent
 from gm.relay.frames import Line
 from gm.relay.opening import Opening
-from gm.relay.pipes import Allowance, Outbox, read_lines, start_thread
+from gm.relay.pipes import Allowance, Outbox, as_binary, read_lines, start_thread
 
 if TYPE_CHECKING:
     import subprocess
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _END_MARK = b"\x00worker-ended"
 """Written into the worker's own output pipe when its process is gone: all that it wrote comes before this line, also
 when one of its descendants still holds the pipe open."""
+
+_LAST_WORDS_S = 0.2
 
 
 class WorkerProcess:
@@ -45,10 +47,12 @@ class WorkerProcess:
         from gm.system.environ import child_environment
 
         self.boot = boot
+        self.words_matter = True
+        """Whether its end is reported only when its stderr was read, though a descendant may still hold that open."""
         self.allowance = Allowance()
         self._events = events
         self._host_outbox = host_outbox
-        self._output, output = os.pipe()
+        self._output, output = (as_binary(end) for end in os.pipe())
         try:
             self._process: subprocess.Popen[bytes] = subprocess.Popen(
                 command,
@@ -66,7 +70,7 @@ class WorkerProcess:
             raise
         assert self._process.stdin is not None and self._process.stderr is not None
         self.tree = Tree(self._process.pid)
-        self._input = Outbox(os.dup(self._process.stdin.fileno()), f"to worker {boot}", lambda: None)
+        self._input = Outbox(as_binary(os.dup(self._process.stdin.fileno())), f"to worker {boot}", lambda: None)
         self._process.stdin.close()
         self._stderr = self._process.stderr
         self.tail = Tail(diagnostics.write)
@@ -122,7 +126,7 @@ class WorkerProcess:
 
     def _await_end(self, output: int) -> None:
         self._process.wait()
-        self._reads_stderr.join(0.2)
+        self._reads_stderr.join(_LAST_WORDS_S if self.words_matter else 0)
         with contextlib.suppress(OSError):
             os.write(output, b"\n" + _END_MARK + b"\n")
         os.close(output)
