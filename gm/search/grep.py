@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -157,7 +158,7 @@ def grep_files(
 @cache
 def has_pcre() -> bool:
     """Tell whether the installed git understands Perl-compatible expressions."""
-    probe = start_git(Path.cwd(), ["grep", "--no-index", "-q", "-P", "-e", "x", "--", os.devnull])
+    probe = start_git(Path(tempfile.gettempdir()), ["grep", "--no-index", "-q", "-P", "-e", "x", "--", os.devnull])
     _, err = probe.communicate(timeout=10)
     return b"libpcre" not in err.lower() and b"USE_LIBPCRE" not in err
 
