@@ -29,7 +29,8 @@ async def call_verb(
     verb = registry.get(name)
     try:
         bound = verb.bind(arguments, ctx.resolve)
-        async with order.turn(verb, _located(verb, bound, ctx), ctx.report):
+        located = _located(verb, bound, ctx)
+        async with order.turn(verb, located, ctx.report, from_shell=ctx.surface == "shell"):
             result = await verb.function(ctx, **bound)
     except GmError:
         raise

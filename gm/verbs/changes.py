@@ -30,6 +30,7 @@ class WriteResult(TypedDict):
     encoding: str
     changed: bool
     atomic: bool
+    note: NotRequired[str]
     seq: int
 
 
@@ -59,7 +60,8 @@ async def write_file(
 
     Returns:
         `path` (of the file that was written)`, before` and `after` (sha256, `before` null for a new file)`, bytes`
-        (now)`, encoding, changed, atomic, seq` (of the `write` event).
+        (now)`, encoding, changed, atomic, note` (when the line endings are others than before)`, seq` (of the
+        `write` event).
 
     Errors:
         changed_since_read (with `expected` and `actual`), is_a_directory, not_a_file, no_folder, permission_denied,
@@ -74,18 +76,19 @@ async def write_file(
 async def _write(
     ctx: VerbContext, path: Path, text: str, expect_sha: str | None, mkdirs: bool, encoding: str | None
 ) -> WriteResult:
-    def work() -> tuple[writing.Written, Encoding]:
+    def work() -> tuple[writing.Written, Encoding, str]:
         real, status = writing.real_file(path)
         before = None if status is None else writing.file_sha256(real)
         writing.check_sha(real, before, expect_sha)
-        target = _encoding_for(real, status, encoding)
+        found, newline = _form_of(real) if status is not None else (None, "none")
+        target = textfile.chosen(encoding, b"") if encoding is not None else found or UTF8
         data = _encoded(text.removeprefix("\ufeff") if target.mark else text, target, real)
         if status is None:
             writing.make_folders(real, wanted=mkdirs)
-        return writing.replace_bytes(real, status, before, data), target
+        return writing.replace_bytes(real, status, before, data), target, newline
 
-    written, target = await in_thread(work)
-    return {
+    written, target, newline = await in_thread(work)
+    result: WriteResult = {
         "path": ctx.show(written.real),
         "before": written.before,
         "after": written.after,
@@ -95,6 +98,10 @@ async def _write(
         "atomic": written.atomic,
         "seq": _record_write(ctx, "write_file", written),
     }
+    now = textfile.newline_of(text)
+    if newline != now and "none" not in (newline, now):
+        result["note"] = f"the line endings were {newline} and are {now} now; edit_file keeps them"
+    return result
 
 
 def _record_write(ctx: VerbContext, name: str, written: writing.Written) -> int:
@@ -108,16 +115,13 @@ def _record_write(ctx: VerbContext, name: str, written: writing.Written) -> int:
     )
 
 
-def _encoding_for(real: Path, status: os.stat_result | None, named: str | None) -> Encoding:
-    """Return the encoding to write: the named one, else the one that the file has, else UTF-8."""
-    if named is not None:
-        return textfile.chosen(named, b"")
-    if status is None:
-        return UTF8
+def _form_of(real: Path) -> tuple[Encoding | None, str]:
+    """Return the encoding and the line endings of a file; None when it is binary, or too large to be looked at."""
     file, _ = textfile.open_regular(real)
     with file:
         data = textfile.read_bounded(file, reading.WHOLE_BYTES)
-    return (data and textfile.detect(data)) or UTF8
+    encoding = textfile.detect(data) if data else None
+    return encoding, textfile.newline_of(encoding.decode(data)) if encoding is not None and data else "none"
 
 
 def _encoded(text: str, encoding: Encoding, real: Path) -> bytes:

@@ -2,7 +2,8 @@
 
 Two calls are in each other's way when one of them writes a file (or another thing) that both touch, when both run
 alone, or when one runs alone and the other writes. Of two such calls the one that came first runs first; all others
-run side by side. There is no other queue, so nothing overtakes and nothing starves.
+run side by side. There is no other queue, so nothing overtakes and nothing starves; but what a running shell calls
+itself goes first, since the shell waits for it.
 """
 
 from __future__ import annotations
@@ -59,7 +60,12 @@ class Order:
 
     @asynccontextmanager
     async def turn(
-        self, verb: Verb, arguments: Mapping[str, Any], report: Callable[[str], None]
+        self,
+        verb: Verb,
+        arguments: Mapping[str, Any],
+        report: Callable[[str], None],
+        *,
+        from_shell: bool = False,
     ) -> AsyncIterator[None]:
         """Wait until nothing that came before is in the way, then run the block.
 
@@ -67,8 +73,10 @@ class Order:
             verb: the call's verb.
             arguments: bound arguments; every `Path` in them (also in a list) is a file that the call touches.
             report: is told what the call waits for, at once and then at least every 5 s.
+            from_shell: the call came by `gm call`, perhaps out of a shell that waits for its answer: it waits neither
+                for shells nor for what waits for them, only for what runs and touches its files.
         """
-        turn = self._enter(verb, arguments)
+        turn = self._enter(verb, arguments, from_shell)
         try:
             if turn.blockers:
                 await self._wait(turn, report)
@@ -77,7 +85,7 @@ class Order:
         finally:
             self._leave(turn)
 
-    def _enter(self, verb: Verb, arguments: Mapping[str, Any]) -> _Turn:
+    def _enter(self, verb: Verb, arguments: Mapping[str, Any], from_shell: bool) -> _Turn:
         paths = [path for value in arguments.values() for path in _paths(value)]
         things: list[Key] = [("thing", name) for name in verb.writes if all(name != p.name for p in verb.parameters)]
         writes = bool(verb.writes) or verb.exclusive
@@ -87,16 +95,27 @@ class Order:
             exclusive=verb.exclusive,
             writes=writes,
         )
+        in_the_way = self._in_the_way(turn)
         for key in turn.keys:
-            others = self._by_key.setdefault(key, {})
-            turn.blockers.update(other for other in others if writes or other.writes)
-            others[turn] = None
+            self._by_key.setdefault(key, {})[turn] = None
         if writes:
-            turn.blockers.update(other for other in self._writing if turn.exclusive or other.exclusive)
             self._writing[turn] = None
-        for blocker in turn.blockers:
-            blocker.followers[turn] = None
+        for other in in_the_way:
+            if not from_shell:
+                _let_wait(turn, other)
+            elif other.blockers:
+                _let_wait(other, turn)
+            elif not other.exclusive:
+                _let_wait(turn, other)
         return turn
+
+    def _in_the_way(self, turn: _Turn) -> set[_Turn]:
+        found: set[_Turn] = set()
+        for key in turn.keys:
+            found.update(other for other in self._by_key.get(key, ()) if turn.writes or other.writes)
+        if turn.writes:
+            found.update(other for other in self._writing if turn.exclusive or other.exclusive)
+        return found
 
     async def _wait(self, turn: _Turn, report: Callable[[str], None]) -> None:
         turn.ready = asyncio.get_running_loop().create_future()
@@ -121,6 +140,11 @@ class Order:
             follower.blockers.discard(turn)
             if not follower.blockers and follower.ready is not None and not follower.ready.done():
                 follower.ready.set_result(None)
+
+
+def _let_wait(turn: _Turn, other: _Turn) -> None:
+    turn.blockers.add(other)
+    other.followers[turn] = None
 
 
 def _paths(value: Any) -> list[Path]:

@@ -199,6 +199,14 @@ def test_a_file_keeps_its_encoding_and_mark(
     assert result["encoding"] == encoding
 
 
+def test_other_line_endings_than_before_are_written_and_said(call: Any, workspace: Path) -> None:
+    (workspace / "a").write_bytes(b"one\r\ntwo\r\n")
+    result = call("write_file", path="a", text="one\ntwo\n")
+    assert (workspace / "a").read_bytes() == b"one\ntwo\n"
+    assert "were crlf and are lf now" in result["note"]
+    assert "note" not in call("write_file", path="a", text="three\n")
+
+
 def test_an_encoding_that_is_given_is_used(call: Any, workspace: Path) -> None:
     (workspace / "a").write_bytes(b"caf\xe9")
     for name, data in (

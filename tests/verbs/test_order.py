@@ -48,13 +48,13 @@ class Scene:
         self._gates: dict[str, asyncio.Event] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    async def enter(self, name: str, declared: Verb, **arguments: Any) -> None:
+    async def enter(self, name: str, declared: Verb, from_shell: bool = False, **arguments: Any) -> None:
         self._gates[name] = asyncio.Event()
-        self._tasks[name] = asyncio.create_task(self._turn(name, declared, arguments))
+        self._tasks[name] = asyncio.create_task(self._turn(name, declared, arguments, from_shell))
         await settle()
 
-    async def _turn(self, name: str, declared: Verb, arguments: dict[str, Any]) -> None:
-        async with self.order.turn(declared, arguments, self.reports.append):
+    async def _turn(self, name: str, declared: Verb, arguments: dict[str, Any], from_shell: bool) -> None:
+        async with self.order.turn(declared, arguments, self.reports.append, from_shell=from_shell):
             self.running.append(name)
             self.log.append(name)
             try:
@@ -200,6 +200,37 @@ def test_verbs_that_write_one_thing_run_in_order() -> None:
         assert s.running == ["a"]
         await s.leave("a")
         await s.leave("b")
+
+    play(scene)
+
+
+def test_a_call_out_of_a_running_shell_does_not_wait_for_that_shell(tmp_path: Path) -> None:
+    async def scene(s: Scene) -> None:
+        await s.enter("shell", shell, command="gm call …")
+        await s.enter("next shell", shell, command="make")
+        await s.enter("late write", change, path=tmp_path / "a")
+        for name, declared, arguments in (
+            ("write", change, {"path": tmp_path / "a"}),
+            ("commit", commit, {}),
+            ("inner shell", shell, {"command": "x"}),
+        ):
+            if name == "inner shell":
+                assert s.running == ["shell", "write", "commit"]
+                await s.leave("write")
+                await s.leave("commit")
+            await s.enter(name, declared, from_shell=True, **arguments)
+        assert s.running == ["shell", "inner shell"]
+        await s.leave("shell")
+        assert s.running == ["inner shell"]
+        await s.leave("inner shell")
+        assert s.running == ["next shell"]
+        await s.leave("next shell")
+        assert s.running == ["late write"]
+        await s.enter("another", change, from_shell=True, path=tmp_path / "a")
+        assert s.running == ["late write"]
+        await s.leave("late write")
+        assert s.running == ["another"]
+        await s.leave("another")
 
     play(scene)
 
