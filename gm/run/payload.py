@@ -43,6 +43,9 @@ def encode(fields: dict[str, Any], blobs: BlobStore, redactor: Redactor | None) 
     Raises:
         BlobError: a blob cannot be written.
     """
+    for value in fields.values():
+        if type(value) is str and len(value) > BLOB_BYTES:  # not worth encoding whole first
+            return _Walk(blobs, redactor).encode(fields)
     try:
         text = _ENCODER.encode(fields)
     except Exception:  # noqa: BLE001 - any type may come with any failing method; the walk below shows what it can
