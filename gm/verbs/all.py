@@ -16,6 +16,7 @@ from gm.verbs import (
     log,
     resolving,
     rows,
+    search,
     shell,
     unknowns,
 )
@@ -26,6 +27,7 @@ FAMILIES = (
     changes,
     shell,
     jobs,
+    search,
     git_status,
     git_commits,
     git_history,

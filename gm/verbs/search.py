@@ -49,7 +49,8 @@ async def search(
         `hits` [{path, line, text, score, function?, before?, after?, alsoIn?, alsoInTotal?}], best first, where
         `function` is the function around the line (JavaScript, TypeScript, Python) and `alsoIn` names files with the
         same content; `total` lines that fit, `files` and `lines` searched; `skipped` [{path, reason}] and
-        `skippedTotal` for files over 2 MB; `partial: true` with `reason` (index_busy, timeout, cancelled) when lines are missing.
+        `skippedTotal` for files over 2 MB; `partial: true` with `reason` (index_busy, timeout, cancelled) when lines
+        are missing.
 
     Errors:
         query_empty: the query holds no word.
@@ -201,7 +202,8 @@ async def impact(
     Returns:
         `changed` definitions [{name, kind, path, line, column, endLine}]; `reached` [{name, kind, path, line, depth,
         through}] and `reachedTotal`; `tests` [{name, path, line, depth, through}], `testsTotal`, `testFiles`;
-        `leftOut`; `gone` (changed functions that are no longer there), `otherFiles`, `parseErrors`, `partial` with `reason`.
+        `leftOut`; `gone` (changed functions that are no longer there), `otherFiles`, `parseErrors`, `partial` with
+        `reason`.
 
     Errors:
         one_start: not exactly one of `name`, `files` and `diff` was given.
