@@ -330,7 +330,14 @@ def json_schema(kind: Any) -> JsonSchema:
     if origin is list:
         return {"type": "array", "items": json_schema(arguments[0])}
     if origin is dict:
-        return {"type": "object", "additionalProperties": json_schema(arguments[1])}
+        return (
+            {"type": "object"}
+            if arguments[1] is Any
+            else {
+                "type": "object",
+                "additionalProperties": json_schema(arguments[1]),
+            }
+        )
     if origin in (Required, NotRequired):
         return json_schema(arguments[0])
     if typing.is_typeddict(kind):
