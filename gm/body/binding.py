@@ -13,7 +13,6 @@ import os
 import re
 import threading
 from collections.abc import Callable, Coroutine
-from difflib import get_close_matches
 from typing import Any
 
 from gm.body.link import Link, encode
@@ -166,6 +165,8 @@ class Gm:
         if name == "try":
             return self.attempt
         if name not in self._verbs.table:
+            from difflib import get_close_matches
+
             near = get_close_matches(name, self._verbs.table, n=3)
             hint = f"Did you mean {' or '.join(f'gm.{n}' for n in near)}?" if near else "gm.verbs() lists all verbs."
             raise UnknownVerb("unknown_verb", f"There is no verb named `{name}`.", hint)

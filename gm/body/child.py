@@ -11,7 +11,6 @@ import io
 import json
 import os
 import re
-import shutil
 import sys
 import types
 from collections.abc import Sequence
@@ -183,6 +182,8 @@ def _settle_in(workspace: Path, gm: Gm) -> None:
     sys.path.insert(0, str(workspace))
     sys.argv = [str(workspace)]
     if getattr(sys, "frozen", False):
+        import shutil
+
         sys.executable = shutil.which("python3") or ""
     for name in [name for name in sys.modules if name == "gm" or name.startswith("gm.")]:
         del sys.modules[name]

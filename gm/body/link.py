@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import queue
 import socket
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import IO, Any, Protocol
 
@@ -115,7 +115,8 @@ class PipeLink:
     def __init__(self, incoming: IO[bytes], outgoing: int) -> None:
         self._outgoing = outgoing
         self._lock = threading.Lock()
-        self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._lines: deque[bytes] = deque()
+        self._arrivals = threading.Semaphore(0)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._receive: Receive | None = None
         threading.Thread(target=self._read, args=(incoming,), daemon=True).start()
@@ -126,7 +127,8 @@ class PipeLink:
         self._arrived(b"")
 
     def _arrived(self, line: bytes) -> None:
-        self._lines.put(line)
+        self._lines.append(line)
+        self._arrivals.release()
         loop = self._loop
         if loop is not None:
             try:
@@ -143,7 +145,8 @@ class PipeLink:
 
     def read_line(self) -> bytes:
         """Wait for the next message; see `Link`."""
-        line = self._lines.get()
+        self._arrivals.acquire()
+        line = self._lines.popleft()
         if not line:
             raise EOFError
         return line
@@ -156,9 +159,5 @@ class PipeLink:
 
     def _drain(self) -> None:
         assert self._receive is not None
-        while True:
-            try:
-                line = self._lines.get_nowait()
-            except queue.Empty:
-                return
-            self._receive(line)
+        while self._arrivals.acquire(blocking=False):
+            self._receive(self._lines.popleft())
