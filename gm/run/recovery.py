@@ -257,5 +257,10 @@ def free_torn_name(folder: Path) -> str:
 
 
 def _differs(descriptor: int, head: Head) -> bool:
+    """Tell whether the line that the head names is not in the log any more, wherever it lies now."""
     os.lseek(descriptor, head.offset, os.SEEK_SET)
-    return line_sha256(os.read(descriptor, head.bytes)) != head.sha256
+    if line_sha256(os.read(descriptor, head.bytes)) == head.sha256:
+        return False
+    start = b'{"seq":%d,' % head.seq
+    with open(os.dup(descriptor), "rb") as file:
+        return all(line_sha256(line) != head.sha256 for _, line, _ in read_lines(file) if line.startswith(start))

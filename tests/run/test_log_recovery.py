@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -360,3 +362,56 @@ def test_a_reader_counts_bad_lines_and_gets_past_one_without_an_end(
     assert [event["seq"] for event in reader.follow(stop=lambda: True)] == [1, 4]
     assert [event["seq"] for event in reader.page(newest_first=True, limit=1).events] == [4]
     assert reader.event(4) is not None and reader.event(3) is None
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_log_and_index_agree_whatever_happens_between_openings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr(catalog, "_KEEP_ENTRIES", 4)
+    monkeypatch.setattr("gm.run.log._SMALL_BYTES", 0)
+    choose = random.Random(seed)
+    path = tmp_path / "log.jsonl"
+    expected: dict[int, str] = {}
+    kept: list[tuple[Path, bytes]] = []
+    for _ in range(25):
+        log = Log.open(tmp_path)
+        for _ in range(choose.randrange(8)):
+            word = f"w{choose.randrange(10**9)}"
+            expected[log.append("write", path=f"f{choose.randrange(5)}", word=word)] = word
+            if choose.random() < 0.3:
+                log.sync()
+            if choose.random() < 0.3:
+                assert log.events(text=word).total == 1
+        walked = {event["seq"]: event for event in LogReader(tmp_path)}
+        assert {seq: event["word"] for seq, event in walked.items() if event["kind"] == "write"} == expected
+        for name in ("f1", "f3"):
+            found = log.events(kinds=["write"], path=name, newest_first=True)
+            plain = [event for event in walked.values() if event.get("path") == name]
+            assert found.events == plain[::-1] and found.total == len(plain)
+        assert log.counts() == dict(Counter(event["kind"] for event in walked.values()))
+        log.close()
+        assert verify(tmp_path).ok
+        kept.append(
+            (
+                tmp_path / "log.index",
+                (tmp_path / "log.index").read_bytes() if (tmp_path / "log.index").exists() else b"",
+            )
+        )
+        data = path.read_bytes()
+        match choose.randrange(6):
+            case 0:
+                path.write_bytes(data + b"\0" * choose.randrange(1, 500))
+            case 1:
+                path.write_bytes(data + b'{"seq":1,"ts"' + b"\n" * choose.randrange(3))
+            case 2:
+                at = data.find(b"\n", choose.randrange(len(data) + 1)) + 1
+                path.write_bytes(data[:at] + b"\0" * choose.randrange(1, 300) + b"\n" + data[at:])
+            case 3:
+                old, content = choose.choice(kept)
+                old.write_bytes(content)
+            case 4:
+                path.write_bytes(data.removesuffix(b"\n"))
+                (tmp_path / "log.head").unlink(missing_ok=True)
+            case _:
+                (tmp_path / "log.index").unlink(missing_ok=True)
