@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -134,39 +133,3 @@ def _forget(home: Home, build: str) -> None:
     bad = tuple(entry for entry in state.bad if entry.build != build)
     if bad != state.bad or state.hold is not None:
         write_state(home, replace(state, bad=bad, hold=None))
-
-
-def link_into_path(home: Home, bin_folder: Path) -> str | None:
-    """Link `gm` into the user's folder of programs unless another `gm` is found on PATH.
-
-    Returns:
-        A sentence for the user when no link was made or the folder is not on PATH, else None.
-    """
-    target = home.current / "gm"
-    link = bin_folder / "gm"
-    found = shutil.which("gm")
-    ours = os.path.lexists(link) and link.is_symlink() and os.readlink(link) == str(target)
-    if not ours:
-        if os.path.lexists(link) or (found is not None and not _is_of(home, Path(found))):
-            return f"another gm is found at {found or link}; this one is {target}"
-        try:
-            bin_folder.mkdir(parents=True, exist_ok=True)
-            os.symlink(target, link)
-        except OSError as error:
-            return f"{link} cannot be made ({error.strerror}); gm is {target}"
-    if str(bin_folder) not in os.environ.get("PATH", "").split(os.pathsep):
-        return f"{bin_folder} is not on PATH; add it, or use {target}"
-    return None
-
-
-def unlink_from_path(home: Home, bin_folder: Path) -> bool:
-    """Remove the link that `link_into_path` made; a `gm` of anyone else stays."""
-    link = bin_folder / "gm"
-    if link.is_symlink() and os.readlink(link) == str(home.current / "gm"):
-        link.unlink()
-        return True
-    return False
-
-
-def _is_of(home: Home, program: Path) -> bool:
-    return program.resolve().is_relative_to(home.root.resolve())

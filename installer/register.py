@@ -19,7 +19,7 @@ from gm.errors import Conflict, Refused, Unavailable
 from gm.system.atomic import replace, sync_folder, write_atomic
 from gm.system.locks import FileLock
 from installer.faults import point
-from installer.hosts.catalog import Command, Host
+from installer.hosts.catalog import HOSTS, Command, Host
 from installer.hosts.configlock import ConfigLock
 from installer.hosts.document import Document, decode, entry_in, with_entry, without_entry
 from installer.layout import Home
@@ -88,7 +88,7 @@ def _register(home: Home, registration: Registration) -> Registered:
     before, changed = _edit_file(real, host, edit)
     found = entry_in(host, real, before)
     if changed:
-        _remember(home, real, host, existed=existed, had_key=_has_key(host, before))
+        _remember(home, real, registration, existed=existed, had_key=_has_key(host, before))
     outcome = "unchanged" if not changed else "added" if found is None else "replaced"
     return Registered(host.name, real, outcome, found)
 
@@ -116,9 +116,34 @@ def unregister(home: Home, host: Host, file: Path) -> Registered:
     return Registered(host.name, real, "removed" if changed else "absent", found)
 
 
-def remembered(home: Home) -> list[tuple[str, Path]]:
-    """Return host name and file of every registration that this home made."""
-    return [(str(made.get("host", "")), Path(file)) for file, made in _memory(home).items()]
+def remembered(home: Home) -> list[Registration]:
+    """Return every registration that this home made and did not take back."""
+    found = []
+    for file, made in _memory(home).items():
+        host = HOSTS.get(str(made.get("host")))
+        command = made.get("command")
+        if host is not None and isinstance(command, list) and command:
+            found.append(Registration(host, Path(file), Command(str(command[0]), tuple(map(str, command[1:])))))
+    return found
+
+
+def remove_member(file: Path, path: tuple[str, ...]) -> bool:
+    """Remove one member of a JSON file under its lock; tell whether it was there.
+
+    Raises:
+        Refused, Conflict, Unavailable: as `register`.
+    """
+    host = HOSTS["claude-code"]
+
+    def edit(real: Path, document: Document) -> Document:
+        from installer.hosts import jsonc
+
+        try:
+            return Document(jsonc.remove(document.text, path) if document.text.strip() else "", document.mark)
+        except ValueError as error:
+            raise Refused("config_refused", f"{real} is left alone: {error}") from error
+
+    return _edit_file(real_path(file), host, edit)[1]
 
 
 def read_entry(host: Host, file: Path) -> Any:
@@ -246,12 +271,13 @@ def _memory(home: Home) -> dict[str, dict[str, Any]]:
     return content if isinstance(content, dict) else {}
 
 
-def _remember(home: Home, file: Path, host: Host, *, existed: bool, had_key: bool) -> None:
+def _remember(home: Home, file: Path, registration: Registration, *, existed: bool, had_key: bool) -> None:
     home.make()
+    command = [registration.command.program, *registration.command.arguments]
     with FileLock(home.locks / "registrations"):
         memory = _memory(home)
-        if str(file) not in memory:
-            _write_memory(home, {**memory, str(file): {"host": host.name, "existed": existed, "hadKey": had_key}})
+        made = memory.get(str(file), {"host": registration.host.name, "existed": existed, "hadKey": had_key})
+        _write_memory(home, {**memory, str(file): {**made, "command": command}})
 
 
 def _forget(home: Home, file: Path) -> None:

@@ -29,6 +29,14 @@ class Lazy:
 
 
 COMMANDS: Mapping[str, Lazy] = {
+    "install": Lazy("gm.cli.install:install", "Install a build and register gm with hosts."),
+    "uninstall": Lazy("gm.cli.install:uninstall", "Remove exactly what installing added."),
+    "update": Lazy("gm.cli.update:update", "Check for a newer build now and install it."),
+    "rollback": Lazy("gm.cli.update:rollback", "Go back to the previous build."),
+    "pin": Lazy("gm.cli.update:pin", "Hold a build that is on disk."),
+    "doctor": Lazy("gm.cli.install:doctor", "Find and mend what keeps gm from working."),
+    "selfcheck": Lazy("gm.cli.install:selfcheck", "Check that this build works."),
+    "tool": Lazy("gm.cli.tool:tool", "For the makers of gm: checks, the gate, shipping."),
     "demo": Lazy("gm.cli.demo:demo", "Play a whole session in a scratch repository."),
     "status": Lazy("gm.cli.status:status", "How this program, workspace and its runs stand."),
     "runs": Lazy("gm.cli.runs:runs", "The runs of a workspace, newest first."),

@@ -10,11 +10,12 @@ from gm.errors import NotFound, UsageError
 from installer.build import BuildDamaged, read_build
 from installer.collector import collect
 from installer.layout import Home
-from installer.local import install_local, link_into_path, unlink_from_path
+from installer.local import install_local
 from installer.pointers import current_build, previous_build
 from installer.repair import repair
 from installer.selfcheck import SelfCheckFailed
 from installer.state import BadBuild, Hold, State, read_state, write_state
+from installer.userpath import link_into_path, unlink_from_path
 from tests.installer.builds import make_archive, make_build
 from tests.installer.processes import run, start, version_of_current
 

@@ -107,7 +107,7 @@ def test_uninstall_gives_back_the_bytes_before(home: Home, file: Path) -> None:
 def test_uninstall_removes_a_file_that_gm_made(home: Home, file: Path) -> None:
     file.unlink()
     once(home, file)
-    assert remembered(home) == [("claude-code", file.resolve())]
+    assert remembered(home) == [Registration(CLAUDE, file.resolve(), GM)]
     unregister(home, CLAUDE, file)
     assert not file.exists() and remembered(home) == []
 
