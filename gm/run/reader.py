@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -96,9 +98,13 @@ class LogReader:
     ) -> Iterator[Event]:
         """Yield the events that meet the conditions and wait for more, until the run's end event or until `stop()`."""
         accepts = _filter(wanted, text)
-        with open(self.path, "rb") as file:
-            offset = 0
-            while True:
+        offset = 0
+        while True:
+            with (
+                contextlib.suppress(FileNotFoundError),
+                open(self.path, "rb") as file,
+            ):  # it may be put back (log_restored)
+                offset = min(offset, file.seek(0, os.SEEK_END))
                 for start, line, _ in read_lines(file, offset):
                     if not line.endswith(b"\n") and len(line) < MAX_LINE_BYTES:
                         break  # still being written
@@ -107,10 +113,9 @@ class LogReader:
                         yield event
                     if b'"kind":"end"' in line[:80] and parse_line(line):
                         return
-                if stop():
-                    return
-                time.sleep(interval)
-                offset = min(offset, self.path.stat().st_size)
+            if stop():
+                return
+            time.sleep(interval)
 
 
 def _seq_of(line: bytes) -> int:

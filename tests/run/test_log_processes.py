@@ -315,3 +315,24 @@ def test_a_log_that_another_program_empties_goes_on(tmp_path: Path) -> None:
     with Log.open(tmp_path) as log:
         assert log.event(11)["path"] == "later"
         assert log.last_seq == 13
+
+
+def test_following_goes_on_when_the_log_was_deleted_and_put_back(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    log = Log.open(folder)
+    log.append("write", path="f1")
+    seen: list[str] = []
+    follower = threading.Thread(
+        target=lambda: seen.extend(str(event.get("path")) for event in LogReader(folder).follow(interval=0.01))
+    )
+    follower.start()
+    time.sleep(0.05)
+    shutil.rmtree(folder)
+    time.sleep(0.05)
+    log.append("write", path="f2")
+    log.sync()
+    log.append("end", gaps=[])
+    follower.join(timeout=10)
+    assert not follower.is_alive()
+    assert seen == ["f1", "f2", "None", "None"]
+    log.close()
