@@ -378,7 +378,9 @@ class Connection:
     def _open(self, worker: Worker) -> None:
         assert self.opening is not None
         worker.opened = self.opening
-        self._out.append(self.opening.frames())
+        frames = self.opening.frames()
+        if frames:
+            self._out.append(frames)
 
     def _send_held(self, worker: Worker) -> None:
         held, self._held = self._held, deque()

@@ -169,7 +169,7 @@ class Relay:
                 self._end(jobs=False, wait_for_answers=False)
             case EndAsked():
                 self._end(jobs=True, wait_for_answers=False)
-            case ChildrenChanged():
+            case ChildrenChanged() if self._ending_since is None:
                 self._reap()
 
     def _reap(self) -> None:
