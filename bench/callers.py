@@ -59,6 +59,8 @@ def our_sites(repository: Path) -> dict[Key, dict]:
             )
             for row in rows.fetchall():
                 call = graph._called(path, *row)
+                if call.kind == "ref":
+                    continue
                 place = graph.definition(call.callee) if call.callee else None
                 found[path, call.line, call.column] = {
                     "name": call.name,
@@ -123,7 +125,7 @@ def compare(repository: Path, typescript: Path, show: int) -> list[str]:
             print("missed", key, site, told["declarations"][:2], file=sys.stderr)
     by_name = Counter(site["why"] for site in ours.values() if site["place"] is None)
     total = sum(judged.values())
-    cells = [
+    return [
         repository.name,
         str(len(oracle)),
         f"{sum(correct.values())}/{total} = {100 * sum(correct.values()) / max(1, total):.2f} %",
@@ -136,7 +138,6 @@ def compare(repository: Path, typescript: Path, show: int) -> list[str]:
         str(unjudged),
         ", ".join(f"{why} {count}" for why, count in by_name.most_common()),
     ]
-    return cells
 
 
 def timings(repository: Path, name: str) -> list[str]:
