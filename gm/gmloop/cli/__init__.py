@@ -8,6 +8,7 @@ from gm import __version__
 from gm.gmloop.cli.format import format_command
 from gm.gmloop.cli.generate import generate_builtins_command
 from gm.gmloop.cli.help import help_command
+from gm.gmloop.cli.lint import lint_command
 from gm.gmloop.cli.mcp import mcp_command
 from gm.gmloop.cli.parse import parse_command
 from gm.gmloop.cli.project import project_group
@@ -26,5 +27,13 @@ def root() -> None:
     """Parse, format and lint GameMaker code; serve the same commands as MCP tools."""
 
 
-for command in (format_command, parse_command, project_group, help_command, mcp_command, generate_builtins_command):
+for command in (
+    format_command,
+    lint_command,
+    parse_command,
+    project_group,
+    help_command,
+    mcp_command,
+    generate_builtins_command,
+):
     root.add_command(command)

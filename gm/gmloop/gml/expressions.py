@@ -294,8 +294,10 @@ class ExpressionParser:
             if kind == k.COMMA:
                 self.pos += 1
             elif kind != closer:
-                self.error(f"expected ',' or {wanted}, found {self.shown()}")
-                if not self.starts_value() or self.on_new_line():
+                separable = self.starts_value() and not self.on_new_line()
+                code = "missing_separator" if separable and closer == k.RPAREN else "unexpected_token"
+                self.error(f"expected ',' or {wanted}, found {self.shown()}", code)
+                if not separable:
                     return result
 
     def _skip_in_list(self, closer: int) -> None:

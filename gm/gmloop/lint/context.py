@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 
 from gm.gmloop.gml import kinds as k
@@ -43,6 +44,23 @@ class FileContext:
         self.object_name = folder.rpartition("/")[2] if self.event is not None else ""
         self.parents: dict[s.Node, s.Node] = {}
         self.rule_id = ""
+        self._by_type: dict[type[s.Node], list[s.Node]] = {}
+        self._locals: dict[s.Node, frozenset[str]] = {}
+        self._survey()
+
+    def _survey(self) -> None:
+        stack: list[s.Node] = [self.tree]
+        parents = self.parents
+        by_type = self._by_type
+        while stack:
+            node = stack.pop()
+            by_type.setdefault(type(node), []).append(node)
+            if node.fields:
+                below = s.children(node)
+                for child in below:
+                    parents[child] = node
+                below.reverse()
+                stack.extend(below)
 
     # -- text
 
@@ -62,10 +80,15 @@ class FileContext:
         """Return a token's exact text."""
         return self.tokens.token_text(index)
 
+    def kind(self, index: int) -> int:
+        """Return a token's kind."""
+        return self.tokens.kinds[index]
+
     def has_comment(self, first: int, stop: int) -> bool:
         """Tell whether a comment or directive stands between the tokens `first` and `stop - 1`."""
         befores = self.tokens.trivia_before
-        return any(first < before < stop for before in befores) if befores else False
+        at = bisect_right(befores, first)
+        return at < len(befores) and befores[at] < stop
 
     def comments(self) -> Iterator[tuple[int, int, str]]:
         """Yield start, end and text of each comment."""
@@ -81,6 +104,31 @@ class FileContext:
         while current is not None:
             yield current
             current = self.parents.get(current)
+
+    def nodes(self, kind: type[s.Node]) -> list[s.Node]:
+        """Return the file's nodes of one class in the order of the text."""
+        return self._by_type.get(kind, [])
+
+    def locals_of(self, owner: s.Node) -> frozenset[str]:
+        """Return the names that a function, or the file itself, makes local: parameters, var, static, catch."""
+        found = self._locals.get(owner)
+        if found is not None:
+            return found
+        names: set[str] = set()
+        if isinstance(owner, s.Function):
+            names.update(item.name.text for item in owner.parameters)
+        stack = s.children(owner)
+        while stack:
+            node = stack.pop()
+            if isinstance(node, s.Function):
+                continue
+            if isinstance(node, s.Declaration) and node.keyword != k.GLOBALVAR:
+                names.update(item.name.text for item in node.declarators)
+            elif isinstance(node, s.Try) and node.name is not None:
+                names.add(node.name.text)
+            stack.extend(s.children(node))
+        self._locals[owner] = frozenset(names)
+        return self._locals[owner]
 
     def function_of(self, node: s.Node) -> s.Function | s.Program:
         """Return the function that a node stands in, or the whole file."""
@@ -160,8 +208,3 @@ def same(context: FileContext, left: s.Node, right: s.Node) -> bool:
         tokens.token_text(left.first + offset) == tokens.token_text(right.first + offset)
         for offset in range(left.stop - left.first)
     )
-
-
-def is_statement_of(node: s.Node) -> bool:
-    """Tell whether a node is a statement that may stand without braces."""
-    return not isinstance(node, s.Block | s.Empty | s.Bad)

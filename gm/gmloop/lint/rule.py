@@ -94,7 +94,9 @@ def rule(
     """Make a rule of the function below; see `Rule`."""
 
     def made(check: Callable[[FileContext, Any], Iterable[Finding]]) -> Rule:
-        own = (id.removeprefix("feather/").upper(),) if id.startswith("feather/") else feather
+        own = feather
+        if id.startswith("feather/") and not feather:
+            own = (id.removeprefix("feather/").upper(),)
         return Rule(id, meaning, bad, good, fixed, recommended, severity, performance, own, event, nodes, check)
 
     return made

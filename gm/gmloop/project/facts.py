@@ -74,6 +74,7 @@ class ProjectFacts:
         assets: names of resources.
         objects: objects by name.
         folders: file, relative to the project, to its folder in the asset browser.
+        created: object to the names that its Create events set.
         directives: Feather directives for other files.
     """
 
@@ -87,7 +88,32 @@ class ProjectFacts:
     assets: frozenset[str] = frozenset()
     objects: Mapping[str, GameObject] = field(default_factory=dict)
     folders: Mapping[str, str] = field(default_factory=dict)
+    created: Mapping[str, frozenset[str]] = field(default_factory=dict)
     directives: tuple[PathDirective, ...] = ()
+
+    def lineage(self, name: str) -> list[GameObject]:
+        """Return an object and its parents, as far as they are known."""
+        found: list[GameObject] = []
+        while name in self.objects and self.objects[name] not in found:
+            found.append(self.objects[name])
+            name = found[-1].parent
+        return found
+
+    def has_event(self, name: str, event_type: int, suffix: str) -> bool:
+        """Tell whether an object or one of its parents has an event."""
+        return any(
+            event.event_type == event_type and suffix == (event.collision or str(event.number))
+            for item in self.lineage(name)
+            for event in item.events
+        )
+
+    def created_by(self, name: str) -> frozenset[str]:
+        """Return the names that the Create events and variable definitions of an object and its parents set."""
+        found: set[str] = set()
+        for item in self.lineage(name):
+            found |= self.created.get(item.name, frozenset())
+            found.update(item.variables)
+        return frozenset(found)
 
 
 def read_facts(project: ProjectRoot) -> ProjectFacts:
@@ -116,7 +142,7 @@ def read_facts(project: ProjectRoot) -> ProjectFacts:
         collector.file(path, parsed.tree)
         for match in _FEATHER_IN.finditer(text):
             off = match[1].lower() in ("ignore", "disable")
-            directives.append(PathDirective(off, match[2].upper(), match[3].strip(), folders.get(path, "")))
+            directives.append(PathDirective(off, match[2].upper(), match[3].strip(), folders.get(path.lower(), "")))
     return collector.facts(macros, frozenset(item.name for item in resources), objects, folders, tuple(directives))
 
 
@@ -154,6 +180,7 @@ class _Collector:
         self.enum_places: dict[str, list[str]] = {}
         self.global_variables: set[str] = set()
         self.names: set[str] = set()
+        self.created: dict[str, set[str]] = {}
 
     def file(self, path: str, tree: s.Program) -> None:
         script = path.lower().startswith("scripts/")
@@ -177,6 +204,14 @@ class _Collector:
                 self.names.add(node.name.text)
             if isinstance(node, s.Declaration) and node.keyword == k.GLOBALVAR:
                 self.global_variables.update(item.name.text for item in node.declarators)
+        folder, _, file_name = path.rpartition("/")
+        if folder.lower().startswith("objects/") and file_name in ("Create_0.gml", "PreCreate_0.gml"):
+            made = self.created.setdefault(folder.rpartition("/")[2], set())
+            for node in s.walk(tree):
+                if isinstance(node, s.Assignment) and isinstance(node.target, s.Identifier):
+                    made.add(node.target.text)
+                elif isinstance(node, s.Function) and node.name is not None:
+                    made.add(node.name.text)
         if script:
             for node in tree.body:
                 if isinstance(node, s.Function) and node.name is not None:
@@ -215,6 +250,7 @@ class _Collector:
             assets,
             dict(objects),
             dict(folders),
+            {name: frozenset(names) for name, names in self.created.items()},
             directives,
         )
 
