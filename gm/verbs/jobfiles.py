@@ -77,7 +77,12 @@ class JobFiles:
 
     def remove(self) -> None:
         """Remove all files of the job."""
-        for path in (self.spec, self.out, self.exit, self.script):
+        self.spec.unlink(missing_ok=True)
+        self.clear()
+
+    def clear(self) -> None:
+        """Remove what the job left, before another of that name replaces the file that says what it is."""
+        for path in (self.out, self.exit, self.script):
             path.unlink(missing_ok=True)
 
 

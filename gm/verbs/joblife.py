@@ -63,11 +63,20 @@ def look(files: JobFiles) -> Job | None:
     if spec is None:
         return None
     if "pid" not in spec:
-        fresh = time.time() - float(spec.get("created", 0.0)) < _STARTING_S
-        return Job(files, spec, "starting" if fresh else "ended", files.read_exit())
+        return Job(files, spec, "starting" if _starts(files, spec) else "ended")
     if wrapper_lives(spec):
         return Job(files, spec, "running")
     return Job(files, spec, "ended", files.read_exit())  # read after its wrapper was seen to be gone
+
+
+def _starts(files: JobFiles, spec: dict[str, Any]) -> bool:
+    """Tell whether a job whose wrapper has not spoken may still do so: who starts it, or the wrapper itself, lives."""
+    if time.time() - float(spec.get("created", 0.0)) > _STARTING_S:
+        return False
+    starter = spec.get("starter")
+    if isinstance(starter, int) and process_start_time(starter) == spec.get("starterStarted"):
+        return True
+    return sys.platform != "linux" or bool(Tree(frozenset(), files.mark).members())
 
 
 def all_jobs(run: Run) -> list[Job]:
@@ -97,42 +106,72 @@ async def adopt_jobs(run: Run) -> list[Job]:
 
 
 async def watch_jobs(run: Run) -> None:
-    """Write down the end of each job of a run within a second of it, for as long as this is not cancelled."""
-    settled: dict[str, tuple[int, int]] = {}
+    """Write down the end of each job of a run within a second of it, for as long as this is not cancelled.
+
+    The file of a job that was deleted meanwhile (`git clean -fdx`) is put back, so that the job can still be found.
+    """
+    watch = _Watch(run)
     while True:
-        for job in await in_thread(lambda: _unsettled(run, settled)):
+        for job in await in_thread(watch.unsettled):
             if job.state == "ended":
                 await settle(run, job)
         await asyncio.sleep(WATCH_INTERVAL_S)
 
 
-def _unsettled(run: Run, settled: dict[str, tuple[int, int]]) -> list[Job]:
-    """Return the jobs whose end is not in the log; `settled` remembers the files of the others."""
-    found = []
-    for name in job_names(run.folder):
-        files = JobFiles.of_run(run.folder, name)
-        with contextlib.suppress(OSError):
-            status = files.spec.stat()
-            version = (status.st_ino, status.st_mtime_ns)
-            if settled.get(name) == version:
+class _Watch:
+    """What a watcher remembers from look to look: which jobs need none any more, and the files of the others."""
+
+    def __init__(self, run: Run) -> None:
+        self._folder = run.folder
+        self._settled: dict[str, tuple[int, int]] = {}
+        self._open: dict[str, Job] = {}
+
+    def unsettled(self) -> list[Job]:
+        """Return the jobs whose end is not in the log."""
+        names = job_names(self._folder)
+        for name, job in list(self._open.items()):
+            if name in names:
                 continue
-            if (job := look(files)) is None:
-                continue
-            if job.exit_seq is None:
-                found.append(job)
+            if "pid" not in job.spec:
+                del self._open[name]
             else:
-                settled[name] = version
-    return found
+                with contextlib.suppress(OSError):
+                    job.files.folder.mkdir(parents=True, exist_ok=True)
+                    job.files.write_spec(job.spec)
+                    names.append(name)
+        for name in names:
+            files = JobFiles.of_run(self._folder, name)
+            with contextlib.suppress(OSError):
+                status = files.spec.stat()
+                version = (status.st_ino, status.st_mtime_ns)
+                if self._settled.get(name) == version:
+                    continue
+                found = look(files)
+                if found is None:
+                    continue
+                if found.exit_seq is None:
+                    self._open[name] = found
+                else:
+                    self._settled[name] = version
+                    self._open.pop(name, None)
+        return list(self._open.values())
 
 
 async def settle(run: Run, job: Job) -> int | None:
     """Write the `job-exit` event of a job that ended, unless it is there; its seq.
 
-    Where the wrapper was killed, what is left of the job is ended first and its end is written down as lost.
+    Where the wrapper was killed, what is left of the job is ended first and its end is written down as lost. A job
+    that never began, since its worker was killed before, is no job: its files go.
     """
     if job.exit_seq is not None:
         return job.exit_seq
     end = job.end
+    if "pid" not in job.spec:
+        await _end_leftovers(job)
+        spec = job.files.read_spec()
+        if spec is not None and "pid" not in spec:
+            job.files.remove()
+        return None
     if end is None:
         await _end_leftovers(job)
         end = await in_thread(lambda: _lost(job))

@@ -14,6 +14,7 @@ from typing import Any, NotRequired, TypedDict, cast
 from gm.errors import Conflict, GmError, NotFound, Unavailable, UsageError
 from gm.system.direct import TAG
 from gm.system.environ import child_environment
+from gm.system.processes import process_start_time
 from gm.system.program import self_command
 from gm.verbs.context import VerbContext
 from gm.verbs.jobfiles import VARIABLE, JobFiles
@@ -145,6 +146,8 @@ async def job_start(
         "argv": _argv(files, found, command),
         "timeoutMs": timeout_ms,
         "created": time.time(),
+        "starter": os.getpid(),
+        "starterStarted": process_start_time(os.getpid()),
     }
     return await to_the_end(_start(ctx, files, spec, command, environment))
 
@@ -181,7 +184,7 @@ async def _start(
 
 def _prepare(files: JobFiles, spec: dict[str, Any], command: str) -> None:
     files.folder.mkdir(parents=True, exist_ok=True)
-    files.remove()
+    files.clear()
     if spec["argv"][-1] == os.fspath(files.script):
         files.script.write_bytes(os.fsencode(command))
     files.write_spec(spec)

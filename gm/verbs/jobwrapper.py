@@ -7,6 +7,7 @@ Standard library only.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -65,7 +66,10 @@ class _Wrapper:
 
     def __init__(self, files: JobFiles) -> None:
         self._files = files
-        self._spec = files.read_spec() or {}
+        spec = files.read_spec()
+        if spec is None:  # whoever started us is gone, and the job was given up
+            raise FileNotFoundError(errno.ENOENT, "the job is gone", str(files.spec))
+        self._spec = spec
         self._output = _Output(files.out)
         self._shell: subprocess.Popen[bytes]
         self._pump: threading.Thread

@@ -5,12 +5,14 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -366,6 +368,55 @@ def test_the_watcher_writes_an_end_down_within_a_second(call: Any) -> None:
 
     asyncio.run(asyncio.wait_for(scene(), 30))
     assert len(call.events("job-exit")) == 3
+
+
+def test_a_job_whose_files_are_cleaned_away_is_still_known_and_settled(call: Any) -> None:
+    async def scene() -> None:
+        watcher = asyncio.create_task(watch_jobs(call.run))
+        try:
+            await call.start("job_start", name="a", command="sleep 2; exit 4")
+            await asyncio.sleep(1.0)
+            shutil.rmtree(call.run.folder / "jobs")
+            while not call.events("job-exit"):  # noqa: ASYNC110 - another process ends
+                await asyncio.sleep(0.05)
+        finally:
+            watcher.cancel()
+
+    asyncio.run(asyncio.wait_for(scene(), 30))
+    assert (call.events("job-exit")[0]["exit"], call.events("job-exit")[0]["name"]) == (4, "a")
+    assert call("job_status", name="a")["state"] == "ended"
+
+
+@pytest.mark.slow
+def test_whenever_a_worker_is_killed_each_job_has_one_start_and_one_end(call: Any, run: Run) -> None:
+    source = _WORKER.replace(
+        "    await call_verb(",
+        "    from gm.verbs.jobs import adopt_jobs, watch_jobs\n"
+        "    await adopt_jobs(run)\n"
+        "    watcher = asyncio.create_task(watch_jobs(run))\n"
+        "    for n in range(1000):\n"
+        "        arguments['name'] = f'{os.getpid()}-{n}'\n"
+        "        await call_verb(",
+    ).replace("os.kill(os.getpid(), signal.SIGKILL)", "pass")
+    run.close()
+    root = Path(__file__).resolve().parents[2]
+    random = Random(7)
+    for _ in range(15):
+        argv = [sys.executable, "-P", "-c", source, str(run.folder), str(run.workspace), "sleep 0.2; echo x", "60000"]
+        worker = subprocess.Popen(argv, env={**os.environ, "PYTHONPATH": str(root)})
+        time.sleep(random.uniform(0.5, 2.5))
+        worker.kill()
+        worker.wait()
+    call.run = Run.resume(run.folder, run.workspace, secrets={})
+    asyncio.run(adopt_jobs(call.run))
+    names = job_names(run.folder)
+    assert len(names) > 20
+    for name in names:
+        ended(call, name)
+    assert sorted(e["name"] for e in call.events("job-start")) == sorted(names)
+    assert sorted(e["name"] for e in call.events("job-exit")) == sorted(names)
+    assert {e["of"] for e in call.events("job-exit")} == {e["seq"] for e in call.events("job-start")}
+    call.run.close()
 
 
 def test_the_tail_is_what_was_asked_for(call: Any) -> None:
