@@ -87,15 +87,17 @@ def check_self(say: Say) -> None:
 
 def check_imports() -> None:
     """Import what an update needs: a build that cannot update must never be installed by an update."""
-    import sqlite3
-    import ssl
+    try:
+        import sqlite3
+        import ssl
 
-    import httpx2
-    import nacl.signing
-    import truststore
+        import httpx2
+        import nacl.signing
+        import truststore
 
-    from installer import adopt, archive, register
-
+        from installer import adopt, archive, register
+    except ImportError as error:
+        raise CheckFailed("check_failed", f"a library is missing: {error}") from error
     expect(bool(sqlite3.sqlite_version and ssl.OPENSSL_VERSION), "sqlite3 or ssl is not whole")
     expect(all((httpx2.Client, nacl.signing.VerifyKey, truststore.SSLContext)), "a library is not whole")
     expect(all((adopt.adopt, archive.extract, register.register)), "the installer is not whole")
