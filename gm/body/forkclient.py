@@ -93,9 +93,9 @@ class Forked:
             return False
         if "pid" in message:
             _resolve(self.started, message["pid"])
-        elif "exit" in message:
+        if "exit" in message:
             _resolve(self.exited, message["exit"])
-        elif "gone" in message:
+        if "gone" in message:
             if self._gone is not None:
                 _resolve(self._gone, None)
             return False

@@ -10,9 +10,9 @@ Messages are JSON datagrams on a SEQPACKET socket, one message each, with file d
                       {"op": "signal", "id", "signal"}      signal the process's group
                       {"op": "end", "id", "pid"}            kill all that came out of the call
                       a message over 64 KiB comes as {"op": "large"} + a memory file that holds it + its descriptors
-    server → worker   {"id", "pid"}  {"id", "errno"}        the start's outcome
+    server → worker   {"id", "pid"}  {"id", "errno"}        the start's outcome (of a body only when it failed)
                       {"id", "exit"}                        the process itself ended, negative for a signal
-                      {"id", "gone": true}                  after `end`: nothing is left of it
+                      {"id", "gone": true, "exit"?}         after `end`: nothing is left of it
 
 Standard library only.
 """
@@ -54,12 +54,14 @@ class _State:
         numbers: the same, by pid.
         ending: pid by number of the calls that are being ended.
         starting: (number, pid) by the pipe that closes when the program runs.
+        statuses: exit status by number of the calls that are being ended and whose own process has.
     """
 
     leaders: dict[int, int] = field(default_factory=dict)
     numbers: dict[int, int] = field(default_factory=dict)
     ending: dict[int, int] = field(default_factory=dict)
     starting: dict[int, tuple[int, int]] = field(default_factory=dict)
+    statuses: dict[int, int] = field(default_factory=dict)
 
 
 class ForkServer:
@@ -168,7 +170,6 @@ class ForkServer:
         self._waiting = None
         waiting.socket.close()
         self._lead(number, waiting.pid)
-        self._send({"id": number, "pid": waiting.pid})
         with contextlib.suppress(OSError):
             self._prepare()
 
@@ -253,7 +254,9 @@ class ForkServer:
                     self._report_start(told)
             pid, status = os.waitpid(found.si_pid, 0)
             number = self._forget(pid)
-            if number is not None:
+            if number in self._state.ending:
+                self._state.statuses[number] = os.waitstatus_to_exitcode(status)
+            elif number is not None:
                 self._send({"id": number, "exit": os.waitstatus_to_exitcode(status)})
             elif self._waiting is not None and pid == self._waiting.pid:
                 self._waiting.socket.close()
@@ -280,7 +283,8 @@ class ForkServer:
                     kill_tree(pid)
             if not left:
                 del self._state.ending[number]
-                self._send({"id": number, "gone": True})
+                status = self._state.statuses.pop(number, None)
+                self._send({"id": number, "gone": True} | ({} if status is None else {"exit": status}))
 
     def _kill_all(self) -> None:
         """Kill every descendant; each round adopts the orphans of the one before."""
