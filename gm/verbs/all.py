@@ -15,10 +15,12 @@ from gm.verbs import (
     jobs,
     log,
     resolving,
+    reviews,
     rows,
     search,
     shell,
     unknowns,
+    wiki,
 )
 from gm.verbs.registry import Registry, Verb
 
@@ -38,6 +40,8 @@ FAMILIES = (
     rows,
     resolving,
     unknowns,
+    reviews,
+    wiki,
     log,
 )
 """The modules, in the order in which `gm.verbs()` lists their verbs."""
