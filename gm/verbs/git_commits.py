@@ -211,7 +211,7 @@ async def _commit(
     try:
         words = ["--amend"] if amend else []
         words += [f"--file={file.name}"] if message.strip() else ["--no-edit"]
-        done = await git(ctx, "commit", *words, *how, stdin=specs, read=False, timeout=limit)
+        done = await git(ctx, "commit", "--cleanup=whitespace", *words, *how, stdin=specs, read=False, timeout=limit)
     finally:
         os.unlink(file.name)
     if done.exit:

@@ -128,9 +128,8 @@ async def _checked(ctx: VerbContext, row: Row, event: int, committed: list[str])
     all_writes = [write for write in log.events(kinds=["write"]).events if write.get("path") in named]
     changes = await anyio.to_thread.run_sync(changes_of, paths, all_writes, ctx.workspace, Digests())
     began = event
-    if found is not None and found.get("kind") == "job-exit":
-        starts = log.events(kinds=["job-start"], until=event).events
-        began = max((int(e["seq"]) for e in starts if e.get("name") == found.get("name")), default=event)
+    if found is not None and found.get("kind") == "job-exit" and isinstance(found.get("of"), int):
+        began = found["of"]  # its job-start
     try:
         check_witness(event, found, changes, began=began, last_seq=log.last_seq, done_when=row.done_when)
     except GmError as error:

@@ -40,7 +40,22 @@ _OF_ANOTHER_REPOSITORY = (
 _OPENS_WINDOWS = ("DISPLAY", "WAYLAND_DISPLAY", "GPG_TTY")
 # a `git gc` in the background would outlive the call; the person's own git does it
 _WRITE_OPTIONS = ("-c", "gc.auto=0", "-c", "maintenance.auto=false")
-_READ_OPTIONS = ("-c", "core.quotePath=false", "-c", "color.ui=false", "-c", "log.showSignature=false")
+_READ_SETTINGS = (
+    "core.quotePath=false",
+    "color.ui=false",
+    "log.showSignature=false",
+    "log.showRoot=true",
+    "i18n.logOutputEncoding=UTF-8",
+    "diff.noprefix=false",
+    "diff.mnemonicPrefix=false",
+    "diff.submodule=short",
+    "grep.lineNumber=false",
+    "grep.column=false",
+    "grep.fullName=false",
+)
+"""What a person's configuration may have set and would change what is parsed or shown."""
+
+_READ_OPTIONS = tuple(part for setting in _READ_SETTINGS for part in ("-c", setting))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +100,8 @@ def git_command(args: Sequence[str], *, read: bool) -> list[str]:
 def git_environment(*, read: bool) -> dict[str, str]:
     """Return git's environment: of this user, in English, and without a way to ask a person anything."""
     own = child_environment()
-    changes: dict[str, str | None] = dict.fromkeys((*_OF_ANOTHER_REPOSITORY, *_OPENS_WINDOWS), None)
+    traces = [name for name in own if name.startswith("GIT_TRACE")]
+    changes: dict[str, str | None] = dict.fromkeys((*_OF_ANOTHER_REPOSITORY, *_OPENS_WINDOWS, *traces), None)
     changes |= {
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_EDITOR": ":",

@@ -243,3 +243,49 @@ def test_outside_a_repository_and_without_git_each_verb_says_so(
     monkeypatch.setenv("PATH", str(tmp_path))
     for name, arguments in calls:
         assert (name, refused(call, name, **arguments).code) == (name, "git_missing")
+
+
+def test_a_linked_worktree_and_a_submodule_are_worked_in_as_they_are(call: Any, git: Any, tmp_path: Path) -> None:
+    git.commit()
+    git("clone", "-q", str(git.folder), str(tmp_path / "source"))
+    git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(tmp_path / "source"), "lib")
+    git("commit", "-qm", "sub")
+    git("worktree", "add", "-q", "-b", "there", str(tmp_path / "tree"))
+    git.write("lib/inner.txt")
+    assert refused(call, "git_add", paths=["lib/inner.txt"]).code == "other_repository"
+    assert call("git_status")["unstaged"] == [{"path": "lib", "change": "modified", "submodule": True}]
+    for folder, branch in ((tmp_path / "tree", "there"), (git.folder / "lib", "main")):
+        call.run.workspace = folder.resolve()
+        (folder / "new.txt").write_text("x\n")
+        commit = call("git_commit", message="x", paths=["new.txt"])
+        assert (commit["branch"], commit["files"]) == (branch, ["new.txt"])
+        assert (folder / ".git").is_file()
+
+
+def test_a_persons_configuration_changes_nothing(call: Any, git: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for key, value in (
+        ("commit.cleanup", "strip"),
+        ("commit.verbose", "true"),
+        ("commit.template", "/nowhere"),
+        ("core.editor", "false"),
+        ("core.quotePath", "true"),
+        ("color.ui", "always"),
+        ("diff.noprefix", "true"),
+        ("log.showRoot", "false"),
+        ("i18n.logOutputEncoding", "latin1"),
+        ("status.showUntrackedFiles", "no"),
+        ("status.branch", "true"),
+        ("status.short", "true"),
+        ("format.pretty", "oneline"),
+    ):
+        git("config", key, value)
+    monkeypatch.setenv("GIT_TRACE", "1")
+    monkeypatch.setenv("GIT_LITERAL_PATHSPECS", "1")
+    git.write("ä.txt", "ü\n")
+    assert call("git_status")["untracked"] == ["ä.txt"]
+    commit = call("git_commit", message="Ü\n\n# a number sign", paths=["ä.txt"])
+    assert commit["files"] == ["ä.txt"] and "hookOutput" not in commit
+    (logged,) = call("git_log")["commits"]
+    assert (logged["subject"], logged["body"]) == ("Ü", "# a number sign")
+    shown = call("git_show", rev="HEAD")
+    assert "+++ b/ä.txt" in shown["diff"] and "\x1b" not in shown["diff"] and shown["total"] == 1

@@ -284,3 +284,29 @@ def test_a_failed_check_closes_nothing_by_push_either(call: Any, git: Any, origi
     row = call("prd_add", title="A")["id"]
     assert refused(call, "prd_resolve", id=row, witness=check(call, 1), push=True).code == "witness_failed"
     assert refused(call, "prd_resolve", id=row, witness="9999", push=True).code == "witness_missing"
+
+
+def test_a_job_is_a_witness_from_its_start_on(call: Any, git: Any) -> None:
+    git.commit()
+    row = call("prd_add", title="A")["id"]
+    call.run.progress.focus = row
+
+    async def scene() -> tuple[int, int]:
+        await call.start("job_start", name="early", command="sleep 0.5")
+        await call.start("write_file", path="a.txt", text="new\n")
+        seqs = []
+        await call.start("job_start", name="late", command="true")
+        for name in ("early", "late"):
+            for _ in range(100):
+                found = [event for event in call.events("job-exit") if event["name"] == name]
+                if found:
+                    break
+                await asyncio.sleep(0.1)
+                await call.start("job_status", name=name)
+            seqs.append(found[0]["seq"])
+        return seqs[0], seqs[1]
+
+    early, late = call.play(scene)
+    error = refused(call, "prd_resolve", id=row, event=early, commit="HEAD")
+    assert error.code == "witness_stale" and "begun at seq" in error.message
+    assert call("prd_resolve", id=row, event=late, commit="HEAD")["status"] == "resolved"
