@@ -1,7 +1,7 @@
 """What the relay costs: start, calls, memory, death of a worker, end. Run: `python -m bench.relay [--write]`.
 
 The worker is the tests' double, so that only the relay is measured; beside each figure stands the floor from the same
-run: the bare interpreter for starts and ends, the double without a relay for calls.
+run: a bare interpreter for the start, the double without a relay for calls.
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ from tests.relay.host import DRIVER, Host, resident, wait_until  # noqa: E402
 
 STARTS = 20
 CALLS = 2_000
-SERVE = (
-    f"import sys; sys.path.insert(0, {str(ROOT)!r}); sys.argv[1:1] = ['serve']; from gm.__main__ import main; main()"
-)
+IMPORTS = "import json, signal, subprocess, threading"
+SERVE = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from gm.__main__ import main; main()"
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -37,9 +36,7 @@ def environment(folder: Path) -> dict[str, str]:
 def first_answer(folder: Path, command: list[str]) -> float:
     """Milliseconds from spawn to the answer of `initialize`."""
     begun = time.perf_counter()
-    process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment(folder)
-    )
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(folder))
     assert process.stdin is not None and process.stdout is not None
     process.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}\n')
     process.stdin.flush()
@@ -107,7 +104,7 @@ def memory(folder: Path) -> float:
         host.open()
         host.ask("echo")
         time.sleep(0.2)
-        return resident(host.process.pid) / 1e6
+        return resident(host.process.pid) / 2**20
 
 
 def death_to_answer(folder: Path) -> float:
@@ -172,7 +169,7 @@ def table() -> str:
             (
                 "spawn → answer of initialize",
                 f"{median(first_answer, folder, serve):.0f} ms",
-                f"{median(bare_start, 'pass'):.0f} ms: an interpreter that does nothing, start to end",
+                f"{median(bare_start, IMPORTS):.0f} ms: an interpreter that does `{IMPORTS}` and ends",
             ),
             ("ping, answered by the relay", f"{median(relayed_call, fresh(), b'ping', count=3):.3f} ms", ""),
             ("a call through the relay", f"{relayed:.3f} ms", f"{direct:.3f} ms: the same worker without a relay"),

@@ -186,3 +186,33 @@ def test_no_call_is_lost_while_builds_are_swapped_under_load(builds: Builds) -> 
                 assert time.monotonic() < deadline
         received = [event["id"] for event in host.events("received")]
         assert len(received) == len(set(received)) == calls + 1
+
+
+def test_the_installed_builds_are_found_through_the_pointer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gm.relay.builds import Installed, builds_of_this_program
+
+    for name in ("own", "next", "odd"):
+        build = tmp_path / "builds" / name
+        build.mkdir(parents=True)
+        (build / "gm").touch()
+        (build / "build.json").write_text(json.dumps({"relayProtocol": 7}) if name != "odd" else "{")
+    monkeypatch.setenv("GMNEW_HOME", str(tmp_path))
+    assert builds_of_this_program().current() is None
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "builds" / "own" / "gm"))
+    builds = builds_of_this_program()
+    assert isinstance(builds, Installed)
+    assert builds.own().command == (sys.executable, "worker")
+    assert builds.current() is None
+    (tmp_path / "current").symlink_to("builds/next")
+    found = builds.current()
+    assert found is not None
+    assert (found.name, found.relay_protocol) == ("next", 7)
+    assert found.command == (str(tmp_path / "builds" / "next" / "gm"), "worker")
+    builds.reject(found, "it is bad")
+    assert builds.current() is None
+    (tmp_path / "current").unlink()
+    (tmp_path / "current").symlink_to("builds/odd")
+    assert builds.current() is None
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "elsewhere" / "gm"))
+    assert Installed().current() is None
