@@ -34,6 +34,7 @@ class Parameter:
         type: the resolved annotation.
         default: its default, or `inspect.Parameter.empty` when it is required.
         description: its line of the docstring's `Args`.
+        schema: its JSON schema where that does not come from the annotation.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Parameter:
     type: Any
     default: Any
     description: str
+    schema: JsonSchema | None = None
 
     @property
     def required(self) -> bool:
@@ -63,6 +65,7 @@ class Verb:
         destructive: it may overwrite or delete what was there.
         idempotent: calling it twice with the same arguments changes nothing more.
         open_world: it reaches beyond this machine.
+        remote: another MCP server's tool: its arguments pass as they are, its result may be any JSON value.
     """
 
     name: str
@@ -75,6 +78,7 @@ class Verb:
     destructive: bool = False
     idempotent: bool = False
     open_world: bool = False
+    remote: bool = False
     result_type: Any = None
     sections: Mapping[str, str] = field(default_factory=dict)
 
@@ -98,7 +102,7 @@ class Verb:
         """The call as text, in wire names: `edit_file(path: str, old: str, all: bool = False)`."""
         shown = []
         for parameter in self.parameters:
-            text = f"{parameter.wire}: {type_text(parameter.type)}"
+            text = f"{parameter.wire}: {_parameter_text(parameter)}"
             if not parameter.required:
                 text += f" = {parameter.default!r}" if parameter.default is not None else "?"
             shown.append(text.replace(" | None?", "?"))
@@ -121,7 +125,7 @@ class Verb:
         """The JSON schema of its arguments: a plain object without `$ref` or top-level combinators."""
         properties = {}
         for parameter in self.parameters:
-            schema = json_schema(parameter.type)
+            schema = json_schema(parameter.type) if parameter.schema is None else dict(parameter.schema)
             if parameter.description:
                 schema["description"] = parameter.description
             if not parameter.required and parameter.default is not None:
@@ -136,7 +140,7 @@ class Verb:
     @cached_property
     def output_schema(self) -> JsonSchema:
         """The JSON schema of its result, an object; nothing in it is required, so that an `error` fits as well."""
-        schema = json_schema(self.result_type)
+        schema = json_schema(self.result_type, nullable=True)
         if schema.get("type") != "object":
             schema = {"type": "object", "properties": {"value": schema}}
         properties = {**schema.get("properties", {}), "error": ERROR_SCHEMA}
@@ -152,6 +156,8 @@ class Verb:
         Raises:
             UsageError: `unknown_parameter`, `missing_parameter` or `wrong_type`, naming parameter and expectation.
         """
+        if self.remote:
+            return {"arguments": dict(arguments)}
         by_name = {name: p for p in self.parameters for name in (p.wire, p.name)}
         bound: dict[str, Any] = {}
         for name, value in arguments.items():
@@ -204,6 +210,10 @@ class Registry:
         if declared.name in self._verbs:
             raise ValueError(f"verb {declared.name} is declared twice")
         self._verbs[declared.name] = declared
+
+    def remove(self, name: str) -> None:
+        """Take a verb out; does nothing when it is not there."""
+        self._verbs.pop(name, None)
 
     def get(self, name: str) -> Verb:
         """Return the verb of that name.
@@ -274,6 +284,23 @@ def verb(
     return declare
 
 
+def _parameter_text(parameter: Parameter) -> str:
+    if parameter.schema is None:
+        return type_text(parameter.type)
+    kind = parameter.schema.get("type")
+    return _SCHEMA_TYPES.get(kind, "Any") if isinstance(kind, str) else "Any"
+
+
+_SCHEMA_TYPES = {
+    "string": "str",
+    "integer": "int",
+    "number": "float",
+    "boolean": "bool",
+    "array": "list",
+    "object": "dict",
+}
+
+
 def camel_case(name: str) -> str:
     """Return the wire name of a Python name: `timeout_ms` is `timeoutMs`."""
     head, *tail = name.rstrip("_").split("_")
@@ -312,8 +339,13 @@ def _indent(text: str) -> str:
 # --- types: JSON schema, text and conversion, all three by the same cases ---------------------------------------
 
 
-def json_schema(kind: Any) -> JsonSchema:
+def json_schema(kind: Any, *, nullable: bool = False) -> JsonSchema:
     """Return the JSON schema of an annotation.
+
+    Args:
+        kind: the annotation.
+        nullable: show that a value may be null. A parameter that may be left out does not show it, but results do,
+            and so do members of arrays and objects.
 
     Raises:
         TypeError: the annotation is none that a verb may use.
@@ -323,30 +355,40 @@ def json_schema(kind: Any) -> JsonSchema:
         return dict(plain)
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
-        members = [member for member in arguments if member is not type(None)]
-        return json_schema(members[0]) if len(members) == 1 else {"anyOf": [json_schema(m) for m in members]}
+        members = [json_schema(member, nullable=nullable) for member in arguments if member is not type(None)]
+        schema: JsonSchema = members[0] if len(members) == 1 else {"anyOf": members}
+        return _or_null(schema) if nullable and type(None) in arguments else schema
     if origin is Literal:
         return {"type": "string", "enum": list(arguments)}
     if origin is list:
-        return {"type": "array", "items": json_schema(arguments[0])}
+        return {"type": "array", "items": json_schema(arguments[0], nullable=True)}
     if origin is dict:
         return (
             {"type": "object"}
             if arguments[1] is Any
             else {
                 "type": "object",
-                "additionalProperties": json_schema(arguments[1]),
+                "additionalProperties": json_schema(arguments[1], nullable=True),
             }
         )
     if origin in (Required, NotRequired):
-        return json_schema(arguments[0])
+        return json_schema(arguments[0], nullable=nullable)
     if typing.is_typeddict(kind):
         hints = get_type_hints(kind, include_extras=True)
-        schema: JsonSchema = {"type": "object", "properties": {n: json_schema(t) for n, t in hints.items()}}
+        properties = {name: json_schema(hint, nullable=nullable) for name, hint in hints.items()}
+        schema = {"type": "object", "properties": properties}
         if required := required_keys(kind, hints):
             schema["required"] = [name for name in hints if name in required]
         return schema
     raise TypeError(f"a verb cannot use the type {kind!r}")
+
+
+def _or_null(schema: JsonSchema) -> JsonSchema:
+    if not schema:
+        return schema
+    if isinstance(schema.get("type"), str) and "enum" not in schema:
+        return {**schema, "type": [schema["type"], "null"]}
+    return {"anyOf": [*schema.get("anyOf", [schema]), {"type": "null"}]}
 
 
 _PLAIN_SCHEMAS: dict[Any, JsonSchema] = {

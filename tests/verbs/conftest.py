@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from gm.run.run import Run
@@ -41,7 +42,9 @@ class Caller:
         return VerbContext(self.run, 1, self.starter, self.reports.append, surface)
 
     async def start(self, name: str, surface: Surface = "body", /, **arguments: Any) -> dict[str, Any]:
-        return await call_verb(self.registry, self.order, self.context(surface), name, arguments)
+        result = await call_verb(self.registry, self.order, self.context(surface), name, arguments)
+        jsonschema.validate(result, self.registry.get(name).output_schema)
+        return result
 
     def __call__(self, name: str, surface: Surface = "body", /, **arguments: Any) -> dict[str, Any]:
         return self.play(lambda: self.start(name, surface, **arguments))
