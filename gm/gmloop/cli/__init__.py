@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from gm import __version__
+from gm.gmloop.cli.fix import fix_command
 from gm.gmloop.cli.format import format_command
 from gm.gmloop.cli.generate import generate_builtins_command
 from gm.gmloop.cli.help import help_command
@@ -30,6 +31,7 @@ def root() -> None:
 for command in (
     format_command,
     lint_command,
+    fix_command,
     parse_command,
     project_group,
     help_command,

@@ -375,7 +375,14 @@ class ExpressionLayout:
             return build(node)
         return self.tok(node.first) if node.stop > node.first else ""
 
+    def doc_inside(self, node: s.Node) -> Doc:
+        """Return the document of an expression that has its own lines, so that an operator's lines need no indent."""
+        return Group(self._chain(node)) if isinstance(node, s.Binary) else self.doc(node)
+
     def _doc_binary(self, node: s.Binary) -> Doc:
+        return Group(Indent(self._chain(node)))
+
+    def _chain(self, node: s.Binary) -> list[Doc]:
         parts: list[Doc] = []
         current: s.Node = node
         power = k.BINDING_POWER[node.op]
@@ -386,7 +393,7 @@ class ExpressionLayout:
                 break
         parts.append(self.doc(current))
         parts.reverse()
-        return Group(Indent(parts))
+        return parts
 
     def _doc_unary(self, node: s.Unary) -> Doc:
         operand = self.operand(node.operand)
@@ -490,7 +497,7 @@ class ExpressionLayout:
         return Group([*lead, self._open(node.open), Indent([SOFT, *items]), *self.lead(node.stop - 1), SOFT, "]"])
 
     def _doc_paren(self, node: s.Paren) -> Doc:
-        inner = self.doc(self.bare(node.inner))
+        inner = self.doc_inside(self.bare(node.inner))
         return Group([self.tok(node.first), Indent([SOFT, inner, *self.lead(node.stop - 1)]), SOFT, ")"])
 
     def _doc_ternary(self, node: s.Ternary) -> Doc:

@@ -16,6 +16,7 @@ from gm.gmloop.gml.parser import parse
 
 _NEWLINES: Final = {"lf": "\n", "crlf": "\r\n", "cr": "\r"}
 _ROUNDS: Final = 4  # a literal that the first round spreads over lines may move what is around it in the second
+_SPACE: Final = re.compile(r"[\s;]+")
 _ANY_NEWLINE: Final = re.compile(r"\r\n|\r|\n")
 
 
@@ -90,11 +91,18 @@ def _dominant_newline(text: str) -> str:
 
 
 def _within(old: str, new: str, lines: tuple[int, int]) -> str:
-    """Take over only those changes that touch the lines asked for."""
+    """Take over only those changes that touch the lines asked for; lines are paired by what is no white space."""
     before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
     first, last = lines[0] - 1, lines[1]
+    keys = [[_SPACE.sub("", line) for line in text] for text in (before, after)]
     result: list[str] = []
-    for tag, start, stop, new_start, new_stop in difflib.SequenceMatcher(None, before, after, False).get_opcodes():
-        touches = tag == "equal" or (start < last and stop > first) or (start == stop and first <= start <= last)
+    matcher = difflib.SequenceMatcher(None, keys[0], keys[1], False)
+    for tag, start, stop, new_start, new_stop in matcher.get_opcodes():
+        if tag == "equal":
+            for offset in range(stop - start):
+                inside = first <= start + offset < last
+                result.append(after[new_start + offset] if inside else before[start + offset])
+            continue
+        touches = (start < last and stop > first) or (start == stop and first <= start <= last)
         result.extend(after[new_start:new_stop] if touches else before[start:stop])
     return "".join(result)

@@ -30,6 +30,8 @@ def is_function(node: s.Node) -> bool:
 class StatementLayout(ExpressionLayout):
     """Writes a whole file."""
 
+    _raw_end = 0  # where the last stretch ended that was written as it stood
+
     def program(self, tree: s.Program) -> str:
         """Return the file's new text."""
         self.statements(tree.body, tree.stop - 1, 0)
@@ -105,6 +107,7 @@ class StatementLayout(ExpressionLayout):
         writer.break_line()
         writer.text(self.text[start:end].rstrip(), level)
         writer.break_line()
+        self._raw_end = end
 
     def _end_before(self, start: int) -> int:
         at = start
@@ -128,7 +131,7 @@ class StatementLayout(ExpressionLayout):
         writer = self.writer
         tokens = self.tokens
         trivia = self.trivia.get(token, [])
-        start = self.ends[token - 1] if token else 0
+        start = max(self.ends[token - 1] if token else 0, self._raw_end)
         if start == 0 and self.text[:1] == "\ufeff":
             writer.parts.append("\ufeff")
         attached = len(trivia)
@@ -413,7 +416,7 @@ class StatementLayout(ExpressionLayout):
             if text is not None and len(text) + 2 + len(behind) <= writer.room(level):
                 writer.text(f"({text})", level)
                 return
-        writer.write(Group(["(", Indent([SOFT, self.doc(inner)]), SOFT, ")"]), level, behind)
+        writer.write(Group(["(", Indent([SOFT, self.doc_inside(inner)]), SOFT, ")"]), level, behind)
 
     def _names_structural(self, node: s.Node) -> bool:
         return bool(self.structural) and any(

@@ -46,6 +46,7 @@ class FileContext:
         self.rule_id = ""
         self._by_type: dict[type[s.Node], list[s.Node]] = {}
         self._locals: dict[s.Node, frozenset[str]] = {}
+        self._makers: dict[s.Node, dict[str, frozenset[str]]] = {}
         self._survey()
 
     def _survey(self) -> None:
@@ -129,6 +130,24 @@ class FileContext:
             stack.extend(s.children(node))
         self._locals[owner] = frozenset(names)
         return self._locals[owner]
+
+    def makers_of(self, owner: s.Node) -> dict[str, frozenset[str]]:
+        """Return, for each plain variable set inside a function, the functions whose results it gets.
+
+        An empty name stands for every other value; a parameter gets one.
+        """
+        found = self._makers.get(owner)
+        if found is None:
+            names: dict[str, set[str]] = {}
+            for part in s.walk(owner):
+                if isinstance(part, s.Declarator | s.Parameter):
+                    value = part.value if isinstance(part, s.Declarator) else part.name
+                    names.setdefault(part.name.text, set()).add(callee_name(value) if value is not None else "")
+                elif isinstance(part, s.Assignment) and isinstance(part.target, s.Identifier):
+                    names.setdefault(part.target.text, set()).add(callee_name(part.value))
+            found = {name: frozenset(calls) for name, calls in names.items()}
+            self._makers[owner] = found
+        return found
 
     def function_of(self, node: s.Node) -> s.Function | s.Program:
         """Return the function that a node stands in, or the whole file."""

@@ -14,6 +14,7 @@ from gm.gmloop.lint.rule import Edit, Finding, rule
 _LOOPS: Final = (s.Loop, s.For, s.DoUntil)
 _TARGETS: Final = (s.Identifier, s.Member, s.Index, s.Bad)
 _ARGUMENT: Final = re.compile(r"argument(\d+)\Z")
+_MAKERS: Final = {"ds_list_create": "[|", "ds_map_create": "[?", "ds_grid_create": "[#"}
 _PURE_NAMES: Final = """
 abs angle_difference arccos arcsin arctan arctan2 array_contains array_equals array_first array_get array_get_index
 array_last array_length ceil chr clamp color_get_blue color_get_green color_get_hue color_get_red color_get_saturation
@@ -156,20 +157,12 @@ def no_effect(context: FileContext, node: s.ExpressionStatement) -> Iterator[Fin
 )  # fmt: skip
 def wrong_accessor(context: FileContext, node: s.Index) -> Iterator[Finding]:
     """Find accessors on a local variable that holds another kind of data structure, and only that."""
-    wanted = {"ds_list_create": "[|", "ds_map_create": "[?", "ds_grid_create": "[#"}
-    if not isinstance(node.object, s.Identifier):
+    if not isinstance(node.object, s.Identifier) or context.token(node.open) not in _MAKERS.values():
         return
-    made: set[str] = set()
-    for part in s.walk(context.function_of(node)):
-        if isinstance(part, s.Declarator) and part.name.text == node.object.text:
-            made.add(callee_name(part.value) if part.value is not None else "")
-        elif isinstance(part, s.Parameter) and part.name.text == node.object.text:
-            made.add("")
-        elif isinstance(part, s.Assignment) and is_word(part.target, node.object.text):
-            made.add(callee_name(part.value))
-    accessor = context.token(node.open)
-    if len(made) == 1 and (right := wanted.get(next(iter(made)))) is not None and accessor != right:
-        edits = [context.replace_token(node.open, right)] if accessor in wanted.values() else []
+    made = context.makers_of(context.function_of(node)).get(node.object.text, frozenset())
+    right = _MAKERS.get(next(iter(made))) if len(made) == 1 else None
+    if right is not None and context.token(node.open) != right:
+        edits = [context.replace_token(node.open, right)]
         yield context.finding(node, f"'{node.object.text}' wants the accessor {right}", edits)
 
 

@@ -1,0 +1,153 @@
+"""Every rule: its examples, its fix, and what it must let be."""
+
+# ruff: noqa: E501 - a case a line
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gm.gmloop.gml.builtins import bundled
+from gm.gmloop.lint.fixes import fix_text
+from gm.gmloop.lint.registry import RULES, severities
+from gm.gmloop.lint.runner import LintSettings, lint_text
+from gm.gmloop.project.facts import ProjectFacts, read_facts
+from gm.gmloop.project.find import require_project
+
+Make = Callable[..., Path]
+SCRIPT = "scripts/scr_a/scr_a.gml"
+BUILTINS = bundled()
+
+
+def found(text: str, *rules: str, facts: ProjectFacts | None = None, path: str = SCRIPT) -> list[tuple[str, str]]:
+    """Return rule and text of each finding, of some rules only."""
+    settings = LintSettings({id: RULES[id].severity for id in rules}, facts, BUILTINS)
+    return [(item.rule, text[item.start : item.end]) for item in lint_text(text, path, settings)]
+
+
+def facts_of(make: Make, text: str, path: str = SCRIPT) -> ProjectFacts:
+    scripts = {"scr_a": text if path == SCRIPT else ""}
+    event = {(3, 0): ("Step_0.gml", text if path.startswith("objects/") else "")}
+    objects = {"obj_a": {"events": event}}
+    return read_facts(require_project(make(scripts, objects)))
+
+
+@pytest.mark.parametrize("id", RULES)
+def test_the_bad_example_is_found_and_the_good_one_is_not(id: str, make_project: Make) -> None:
+    rule = RULES[id]
+    path = rule.event or SCRIPT
+    bad = found(rule.bad, id, facts=facts_of(make_project, rule.bad, path), path=path)
+    assert bad and {item for item, _ in bad} == {id}
+    (good_root := make_project({"scr_a": rule.good}, {"obj_a": {}}, name="good"))
+    assert found(rule.good, id, facts=read_facts(require_project(good_root)), path=path) == []
+
+
+@pytest.mark.parametrize("id", [id for id, rule in RULES.items() if rule.fixed is not None])
+def test_the_fix_gives_the_fixed_example(id: str, make_project: Make) -> None:
+    rule = RULES[id]
+    path = rule.event or SCRIPT
+    settings = LintSettings({id: rule.severity}, facts_of(make_project, rule.bad, path), BUILTINS)
+    assert fix_text(rule.bad, path, settings)[0] == rule.fixed
+    assert lint_text(rule.fixed or "", path, settings) == []
+
+
+def test_every_rule_of_the_specification_is_there() -> None:
+    gml = """require-control-flow-braces require-region-pairs require-argument-separators no-assignment-in-condition
+    no-globalvar no-multi-var-declarations no-empty-regions no-scientific-notation no-unary-plus-on-identifier
+    no-negative-zero no-boolean-literal-comparisons no-double-negation no-redundant-logical-operands
+    prefer-compound-assignments prefer-increment-decrement-operators prefer-array-push prefer-direct-return
+    prefer-direct-boolean-return prefer-is-undefined-check prefer-epsilon-comparisons prefer-string-interpolation
+    no-unnecessary-string-interpolation prefer-struct-literal-assignments prefer-hoistable-loop-accessors
+    prefer-loop-invariant-expressions optimize-math-expressions simplify-real-calls normalize-operator-aliases
+    normalize-block-keyword-aliases normalize-directives normalize-doc-comments normalize-doc-returns
+    normalize-doc-param-defaults normalize-banner-comments remove-default-comments require-zwrite-enabled-reset
+    require-ztest-enabled-reset no-event-callback-other-references"""
+    feather = """1000 1002 1003 1004 1005 1006 1007 1008 1013 1014 1015 1017 1019 1020 1021 1023 1024 1028 1030 1032 1033
+    1038 1051 1052 1054 1055 1056 1058 1059 1064 1100 2000 2003 2004 2005 2007 2008 2009 2010 2011 2012 2013 2014 2015
+    2016 2019 2022 2023 2025 2026 2027 2028 2029 2030 2031 2032 2033 2034 2035 2040 2042 2043 2044 2046 2047 2048 2049
+    2050 2051 2052 2053 2054 2055 2056 2061 2062 2063"""
+    wanted = {f"gml/{name}" for name in gml.split()} | {f"feather/gm{number}" for number in feather.split()}
+    assert wanted - set(RULES) == set()
+
+
+def test_rulesets_choose_rules_and_the_configuration_overrules_them() -> None:
+    assert severities("all", {}).keys() == RULES.keys()
+    assert all(id.startswith("feather/") for id in severities("feather", {}))
+    assert set(severities("performance", {})) == {id for id, rule in RULES.items() if rule.performance}
+    chosen = severities("recommended", {"gml/no-globalvar": "off", "feather/gm2000": "error"})
+    assert "gml/no-globalvar" not in chosen and chosen["feather/gm2000"] == "error"
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        ("gml/no-double-negation", "x = !!y;\n"),
+        ("gml/no-redundant-logical-operands", "if (f() && f()) g();\n"),
+        ("gml/prefer-compound-assignments", "x = y + x;\n"),
+        ("gml/prefer-compound-assignments", "x = x - y - z;\n"),
+        ("gml/prefer-compound-assignments", "a[f()] = a[f()] + 1;\n"),
+        ("gml/prefer-direct-return", "function f() { var t = function() { return t; };\nreturn t; }\n"),
+        ("gml/prefer-hoistable-loop-accessors", "for (i = 0; i < array_length(a); i++) { array_push(a, 1); }\n"),
+        ("gml/prefer-string-interpolation", "x = a + string(b);\n"),
+        ("gml/no-assignment-in-condition", "if (a == b) { c = d; }\n"),
+        ("gml/normalize-banner-comments", "////////////\n"),
+        ("gml/no-event-callback-other-references", "f = function() { with (a) { other.x = 1; } };\n"),
+        ("feather/gm1000", "switch (a) { case 1: break; }\n"),
+        ("feather/gm1022", "a && b();\n"),
+        ("feather/gm1022", "SOME_MACRO + 1;\n"),
+        ("feather/gm2004", "for (var i = 0; i < 5; i++) { f(); }\ng(i);\n"),
+        ("feather/gm2047", "switch (a) { case 1: return 1; break; }\n"),
+        ("feather/gm2047", "function f() { return g();\nfunction g() { return 1; } }\n"),
+        ("feather/gm2000", "gpu_set_blendmode(bm_add);\nif (a) { gpu_set_blendmode(bm_normal); exit; }\ngpu_set_blendmode(bm_normal);\n"),
+        ("feather/gm2063", "var _old = draw_get_alpha();\ndraw_set_alpha(0.5);\ndraw_set_alpha(_old);\n"),
+        ("feather/gm2005", "for (var i = 0; i < 2; i++) { surface_set_target(s);\nif (b) { surface_reset_target(); continue; }\nsurface_reset_target(); }\n"),
+        ("feather/gm2042", "gpu_push_state();\nif (a) { f(); } else { g(); }\ngpu_pop_state();\n"),
+        ("feather/gm1028", "var m = ds_map_create();\nm = ds_list_create();\nm[| 0] = 1;\n"),
+    ],
+)  # fmt: skip
+def test_what_only_looks_like_it_is_let_be(rule: str, text: str) -> None:
+    assert found(text, rule) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "text", "fixed"),
+    [
+        ("gml/no-double-negation", "while!!a f();\n", "while a f();\n"),
+        ("gml/normalize-operator-aliases", "x = not(a) or b <> c;\n", "x = !(a) || b != c;\n"),
+        ("gml/require-control-flow-braces", "if (a) for (;;) b(); else c();\n", "if (a) { for (;;) { b(); } } else { c(); }\n"),
+        ("gml/no-redundant-logical-operands", "x = (a > b) && true;\n", "x = (a > b);\n"),
+        ("gml/prefer-direct-return", "function f() {\n    var t = 1; // kept\n    return t;\n}\n", None),
+        ("gml/no-scientific-notation", "x = 1.5e-3;\n", "x = 0.0015;\n"),
+        ("gml/require-argument-separators", "f(a b c);\n", "f(a, b, c);\n"),
+        ("gml/no-empty-regions", "x = 1;\n    #region A\n\n    #endregion\ny = 2;\n", "x = 1;\ny = 2;\n"),
+        ("feather/gm1005", "f(,a);\n", "f(undefined,a);\n"),
+        ("feather/gm1033", "function f() {\n};\n;\nx = 1;\n", "function f() {\n}\nx = 1;\n"),
+    ],
+)  # fmt: skip
+def test_fixes(rule: str, text: str, fixed: str | None) -> None:
+    settings = LintSettings({rule: "warn"}, None, BUILTINS)
+    assert fix_text(text, SCRIPT, settings)[0] == (text if fixed is None else fixed)
+
+
+def test_unsafe_fixes_wait_until_they_are_asked_for() -> None:
+    settings = LintSettings({"gml/prefer-array-push": "warn"}, None, BUILTINS)
+    text = "a[array_length(a)] = v;\n"
+    assert fix_text(text, SCRIPT, settings) == (text, 0)
+    assert fix_text(text, SCRIPT, settings, unsafe=True) == ("array_push(a, v);\n", 1)
+
+
+def test_a_file_that_is_no_gml_is_judged_by_its_text_only() -> None:
+    rules = tuple(severities("all", {}))
+    assert {rule for rule, _ in found("x = ;\nif (a = b) c();\n", *rules)} == {"feather/gm1100"}
+
+
+def test_all_rules_and_fixes_at_once_leave_valid_code() -> None:
+    from gm.gmloop.gml.parser import parse
+
+    text = "".join(rule.bad for rule in RULES.values() if not parse(rule.bad).diagnostics)
+    settings = LintSettings(severities("all", {}), None, BUILTINS)
+    fixed, count = fix_text(text, SCRIPT, settings, unsafe=True)
+    assert count > 20
+    assert parse(fixed).diagnostics == []
