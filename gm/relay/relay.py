@@ -44,6 +44,7 @@ GONE_S = 1.9
 """So long after the end began the relay exits, whatever the host has read."""
 
 _FIRST_FRAME_S = 0.005
+_FAULT_PAUSE_S = 0.05
 _LONGEST_WAIT_S = 2.0 if sys.platform == "darwin" else 3600.0
 """Linux tells of the parent's death by a signal, Windows by a closed pipe; on macOS it must be looked for."""
 
@@ -95,10 +96,19 @@ class Relay:
         self._serve_first_frame()
         while not self._is_over():
             event = self._next_event()
-            if event is not None:
-                self._handle(event)
-            self._tick(time.monotonic())
+            try:
+                if event is not None:
+                    self._handle(event)
+                self._tick(time.monotonic())
+            except Exception:  # noqa: BLE001  a fault of ours in one frame must not cost the host its connection
+                self._report_fault()
         self._clear_up()
+
+    def _report_fault(self) -> None:
+        import traceback
+
+        self._diagnostics.say(f"a fault of the relay itself:\n{traceback.format_exc()}")
+        time.sleep(_FAULT_PAUSE_S)
 
     def _read_host(self) -> None:
         read_lines(self._host_in, self._deliver)
@@ -156,9 +166,9 @@ class Relay:
     def _handle(self, event: Event) -> None:
         match event:
             case HostSent():
+                self._allowance.give(event.size)
                 if self._ending_since is None or self._stop_at < math.inf:
                     self._connection.host_sent(event.lines)
-                self._allowance.give(event.size)
             case WorkerSent():
                 self._supervisor.sent(event)
             case WorkerEnded():

@@ -198,3 +198,9 @@ def resident(pid: int) -> int:
     """Bytes of resident memory of a process (Linux)."""
     with open(f"/proc/{pid}/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+def peak(pid: int) -> int:
+    """Bytes of resident memory that a process had at most (Linux)."""
+    with open(f"/proc/{pid}/status") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gm.relay.frames import Frame, LineSplitter, Oversized, Refusal, answer_key, parse, parse_worker
-from tests.relay.host import Host
+from tests.relay.host import Host, peak
 
 
 @pytest.mark.parametrize(
@@ -124,6 +125,8 @@ def test_a_frame_of_64_mib_passes_and_a_longer_one_is_refused_with_its_id(tmp_pa
         host.write(b'{"jsonrpc":"2.0","params":"' + b"x" * (limit + 9) + b'","id":4,"method":"big"}\n')
         assert host.answer(None)["error"]["code"] == -32600
         assert host.ask("ping")["result"] == {}
+        if sys.platform == "linux":
+            assert peak(host.process.pid) < 8 * limit
 
 
 def test_a_result_of_several_megabytes_passes(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.relay.host import ENVELOPE, Host, wait_until
+from tests.relay.host import ENVELOPE, ROOT, Host, wait_until
 
 VERSIONS = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"]
 
@@ -170,3 +172,25 @@ def test_help_explains_the_options(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert main(["--help"]) == 0
     assert "--max-inflight" in capsys.readouterr().out
+
+
+def test_nothing_heavy_is_imported_before_the_first_answer() -> None:
+    code = "import sys; import gm.relay.main; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    loaded = set(done.stdout.split())
+    heavy = {
+        "asyncio",
+        "argparse",
+        "dataclasses",
+        "hashlib",
+        "inspect",
+        "logging",
+        "pathlib",
+        "subprocess",
+        "mcp",
+        "click",
+    }
+    assert loaded & heavy == set()
+    assert {
+        name for name in loaded if name.startswith("gm.") and name.split(".")[1] not in ("relay", "protocol")
+    } == set()

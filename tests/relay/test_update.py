@@ -188,6 +188,20 @@ def test_no_call_is_lost_while_builds_are_swapped_under_load(builds: Builds) -> 
         assert len(received) == len(set(received)) == calls + 1
 
 
+def test_a_fault_while_looking_for_builds_does_not_cost_the_connection(builds: Builds) -> None:
+    with start(builds) as host:
+        host.open()
+        host.ask("echo")
+        (builds.folder / "empty").mkdir()
+        builds.point("empty")
+        wait_until(lambda: host.stderr.count(b"a fault of the relay itself") > 2)
+        assert host.ask("echo", {"x": 1})["result"] == {"x": 1}
+        builds.add("second")
+        builds.point("second")
+        host.wait_for_event("control", boot=2, count=2)
+        assert host.close() < 3.0
+
+
 def test_the_installed_builds_are_found_through_the_pointer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from gm.relay.builds import Installed, builds_of_this_program
 
