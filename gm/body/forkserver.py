@@ -35,6 +35,7 @@ from gm.system.processes import adopt_orphans, die_with_parent
 
 _MESSAGE_BYTES = 256 * 1024
 _DESCRIPTORS = 4
+_LOOK_S = 0.002
 
 
 @dataclass(slots=True)
@@ -46,20 +47,28 @@ class _Waiting:
 
 
 @dataclass(slots=True)
+class _Ending:
+    """A call that is being ended: the pid of its own process, and how often a nameless process may still be its."""
+
+    leader: int
+    looks: int = 10
+
+
+@dataclass(slots=True)
 class _State:
     """What the server knows.
 
     Attributes:
         leaders: pid by number of the calls whose own process lives.
         numbers: the same, by pid.
-        ending: pid by number of the calls that are being ended.
+        ending: by number, the calls that are being ended.
         starting: (number, pid) by the pipe that closes when the program runs.
         statuses: exit status by number of the calls that are being ended and whose own process has.
     """
 
     leaders: dict[int, int] = field(default_factory=dict)
     numbers: dict[int, int] = field(default_factory=dict)
-    ending: dict[int, int] = field(default_factory=dict)
+    ending: dict[int, _Ending] = field(default_factory=dict)
     starting: dict[int, tuple[int, int]] = field(default_factory=dict)
     statuses: dict[int, int] = field(default_factory=dict)
 
@@ -78,7 +87,7 @@ class ForkServer:
         self._room = TagRoom()
         self._state = _State()
         self._waiting: _Waiting | None = None
-        self._over = False
+        self._over = self._look_again = False
         self._pid = os.getpid()
 
     def run(self) -> None:
@@ -96,7 +105,10 @@ class ForkServer:
         self._prepare()
         try:
             while not self._over:
-                for key, _ in self._selector.select():
+                events = self._selector.select(_LOOK_S if self._look_again else None)
+                if not events and self._look_again:
+                    self._sweep()
+                for key, _ in events:
                     if key.fileobj is self._control:
                         self._take_message()
                     elif key.fileobj is self._wake_in:
@@ -149,7 +161,7 @@ class ForkServer:
             with contextlib.suppress(OSError):
                 os.killpg(leader, message["signal"])
         elif message["op"] == "end":
-            self._state.ending[number] = self._state.leaders.get(number, message["pid"])
+            self._state.ending[number] = _Ending(self._state.leaders.get(number, message["pid"]))
             self._sweep()
 
     def _lead(self, number: int, pid: int) -> None:
@@ -271,16 +283,21 @@ class ForkServer:
         if self._waiting is not None:
             known.add(self._waiting.pid)
         strays = [(pid, tag_of(pid), group_of(pid)) for pid in children_of(self._pid) if pid not in known]
-        for number, leader in list(self._state.ending.items()):
+        nameless = any(tag is None for _, tag, _ in strays)
+        self._look_again = False
+        for number, ending in list(self._state.ending.items()):
             left = number in self._state.leaders
             if left:
-                kill_tree(leader)
+                kill_tree(ending.leader)
                 with contextlib.suppress(OSError):
-                    os.killpg(leader, signal.SIGKILL)
+                    os.killpg(ending.leader, signal.SIGKILL)
             for pid, tag, group in strays:
-                if tag == self._tag(number) or group == leader:
+                if tag == self._tag(number) or group == ending.leader:
                     left = True
                     kill_tree(pid)
+            if not left and nameless and ending.looks:
+                ending.looks -= 1
+                self._look_again = left = True
             if not left:
                 del self._state.ending[number]
                 status = self._state.statuses.pop(number, None)

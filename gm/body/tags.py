@@ -48,13 +48,18 @@ class TagRoom:
         self._prctl(_SET_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)
 
 
-def tag_of(pid: int) -> str:
-    """Return a process's tag; empty when it has none, is gone, or is somebody else's."""
+def tag_of(pid: int) -> str | None:
+    """Return a process's tag: empty when it has none, is gone, or is somebody else's.
+
+    None when its environment is empty, as that of a process is which is just being executed.
+    """
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             environment = b"\0" + file.read()
     except OSError:
         return ""
+    if len(environment) == 1:
+        return None
     _, found, rest = environment.partition(b"\0" + VARIABLE.encode() + b"=")
     return rest.partition(b"\0")[0].decode(errors="replace") if found else ""
 
@@ -107,7 +112,7 @@ def kill_tagged(prefix: str) -> int:
     """Kill every process on this machine whose tag begins with `prefix`; how many there were."""
     killed = 0
     for name in os.listdir("/proc"):
-        if name.isdigit() and int(name) != os.getpid() and tag_of(int(name)).startswith(prefix):
+        if name.isdigit() and int(name) != os.getpid() and (tag_of(int(name)) or "").startswith(prefix):
             with contextlib.suppress(OSError):
                 os.kill(int(name), signal.SIGKILL)
                 killed += 1
