@@ -68,6 +68,7 @@ class GitBrief:
     behind: int | None = None
     dirty: tuple[str, ...] = ()
     plan: int = 0
+    plan_commit: str = ""
     operation: str | None = None
     reason: str | None = None
 
@@ -256,7 +257,7 @@ def _git_lines(git: GitBrief, limit: int) -> list[str]:
     lines = [f"git: {', '.join(parts)}"]
     lines += _entries([_line(entry) for entry in git.dirty], limit, "gm.git_status()")
     if git.plan:
-        lines.append(f"  {git.plan} plan files uncommitted: gm.git_commit(message='Plan', paths=['work', 'closes'])")
+        lines.append(f"  {git.plan} plan files uncommitted: {git.plan_commit}")
     return lines
 
 

@@ -119,8 +119,7 @@ def _git_items(facts: Facts) -> list[OpenItem]:
     if git.entries:
         items.append(OpenItem("dirty tree", "", f"{len(git.entries)} files are not committed", "gm.git_commit(…)"))
     if git.plan:
-        call = "gm.git_commit(message='Plan', paths=['work', 'closes'])"
-        items.append(OpenItem("plan files", "", f"{len(git.plan)} plan files are not committed", call))
+        items.append(OpenItem("plan files", "", f"{len(git.plan)} plan files are not committed", git.plan_commit))
     if git.unpushed:
         text = f"{git.unpushed} commits of {git.branch or 'a detached HEAD'} are not pushed"
         items.append(OpenItem("unpushed", "", text, "gm.git_push()"))

@@ -122,6 +122,7 @@ def _git(facts: Facts) -> GitBrief:
         behind=git.behind,
         dirty=tuple(f"{_mark(entry)} {show_path(entry.path)}" for entry in git.entries),
         plan=len(git.plan),
+        plan_commit=git.plan_commit,
         operation=None if git.operation is None else f"{git.operation.name} in progress ({git.operation.detail})",
     )
 
@@ -233,5 +234,5 @@ def _suggest_end(facts: Facts) -> str:
     if git is not None and git.entries:
         return "All rows are closed, but the tree is dirty: commit what belongs to them, then finish."
     if git is not None and git.plan:
-        return "All rows are closed; commit the plan: gm.git_commit(message='Plan', paths=['work', 'closes'])."
+        return f"All rows are closed; commit the plan: {git.plan_commit}."
     return "All rows are closed: make one confirming pass over the whole, then finish."

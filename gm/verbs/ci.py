@@ -100,7 +100,7 @@ async def ci_status(
         full = found
     else:
         wanted = check_revision(sha or "HEAD") + "^{commit}"
-        full = (await git_text(ctx, "rev-parse", "--verify", "--end-of-options", wanted)).split()[-1]
+        full = (await git_text(ctx, "rev-parse", "--verify", wanted)).split()[-1]
     path = f"repos/{quote(name)}/actions/runs?head_sha={full}&per_page=100"
     runs = _runs(await _gh(ctx, host, path, limit))
     latest = _latest(runs)

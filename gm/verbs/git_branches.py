@@ -116,11 +116,11 @@ async def git_checkout(
 
 def _switch(branch: str | None, rev: str | None, create: bool) -> list[str]:
     if branch is None:
-        return ["--detach", "--end-of-options", check_revision(rev or "")]
+        return ["--detach", check_revision(rev or "")]
     check_name(branch, "branch")
     if create:
         return ["--create", branch, *([check_revision(rev)] if rev is not None else [])]
-    return ["--guess", "--end-of-options", branch]
+    return ["--guess", branch]
 
 
 async def _bring_back(ctx: VerbContext, rev: str | None, paths: Sequence[Path]) -> CheckoutResult:

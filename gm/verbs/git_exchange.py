@@ -84,7 +84,7 @@ async def git_push(
     if branch is None and current is None:
         raise Refused("detached", "HEAD is on no branch.", "Name the remote's `branch`.")
     target = check_name(branch or current or "", "branch")
-    full = await git_text(ctx, "rev-parse", "--verify", "--end-of-options", check_revision(sha or "HEAD") + "^{commit}")
+    full = await git_text(ctx, "rev-parse", "--verify", check_revision(sha or "HEAD") + "^{commit}")
     full = full.split()[-1]
     chosen = await chosen_remote(ctx, remote, current)
     done = await to_the_end(push_commit(ctx, chosen, full, target, timeout=limit))

@@ -90,7 +90,7 @@ async def git_log(
         return result
     chosen = [f"--author={author}"] if author else []
     chosen += [f"--grep={grep}", "--regexp-ignore-case"] if grep else []
-    where = ["--end-of-options", check_revision(range or "HEAD"), "--"]
+    where = [check_revision(range or "HEAD"), "--"]
     named = inside(ctx, path) if path is not None else None
     follows = named is not None and _can_be_followed(ctx, named)
     paths = [literal(named)] if named is not None else []
@@ -204,7 +204,7 @@ async def git_diff(
     place = await repository(ctx)
     head, branch = await position(ctx)
     what = ["--cached"] if staged else []
-    what += ["--end-of-options", check_revision(range)] if range is not None else []
+    what += [check_revision(range)] if range is not None else []
     where = [*what, "--", *(literal(inside(ctx, path)) for path in paths or [])]
     listing = await git_bytes(ctx, "diff", *_PLAIN, "--raw", "--numstat", "-z", "-M", *where)
     files = parse_changes(listing, place.prefix)
@@ -311,7 +311,7 @@ async def git_show(ctx: VerbContext, rev: str, path: Path | None = None) -> Show
     place = await repository(ctx)
     check_revision(rev)
     head, branch = await position(ctx)
-    sha = await git_text(ctx, "rev-parse", "--verify", "--end-of-options", rev + "^{commit}")
+    sha = await git_text(ctx, "rev-parse", "--verify", rev + "^{commit}")
     sha = sha.splitlines()[-1]
     result = ShowResult(branch=branch, head=head, sha=sha)
     if path is not None:

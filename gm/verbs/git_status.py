@@ -237,7 +237,7 @@ async def git_state(ctx: VerbContext) -> StateResult:
         shallow=place.shallow,
         operation=_operation(operation, conflicts) if operation is not None else None,
         stashes=await _stashes(ctx),
-        worktrees=_worktrees(await git_bytes(ctx, "worktree", "list", "--porcelain", "-z")),
+        worktrees=await _worktrees(ctx),
         remotes=await _remotes(ctx),
         submodules=await _submodules(ctx, place),
         locks=[Lock(path=lock.path, ageS=lock.age_s) for lock in await anyio.to_thread.run_sync(read_locks, place)],
@@ -250,7 +250,16 @@ async def _stashes(ctx: VerbContext) -> list[Stash]:
     return [Stash(ref=ref, sha=sha, message=message) for ref, sha, message in records]
 
 
-def _worktrees(output: bytes) -> list[Worktree]:
+async def _worktrees(ctx: VerbContext) -> list[Worktree]:
+    done = await git(ctx, "worktree", "list", "--porcelain", "-z")
+    if done.exit == 0:
+        return parse_worktrees(done.stdout)
+    # git before 2.36 ends lines with a newline; only a folder whose name holds one is misread
+    return parse_worktrees((await git_bytes(ctx, "worktree", "list", "--porcelain")).replace(b"\n", b"\0"))
+
+
+def parse_worktrees(output: bytes) -> list[Worktree]:
+    """Parse `git worktree list --porcelain -z`."""
     found: list[Worktree] = []
     for block in output.split(b"\0\0"):
         tree = Worktree()

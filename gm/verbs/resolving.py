@@ -18,6 +18,9 @@ from gm.work.gitstate import from_root
 from gm.work.rows import Row, check_resolvable, load_row, resolve_row
 from gm.work.witness import Digests, changes_of, check_witness, covered_paths, covers
 
+_MANY_PATHS = 50
+"""For more, one pass over all writes costs less than a query for each."""
+
 
 class ResolveResult(CloseResult, total=False):
     """What `prd_resolve` answers: the first five for a row resolved in place, the others for one closed by push."""
@@ -124,9 +127,7 @@ async def _checked(ctx: VerbContext, row: Row, event: int, committed: list[str])
     found = log.event(event)
     writes = log.events(kinds=["write"], row=row.id).events
     paths = covered_paths(writes, committed)
-    named = set(paths)
-    all_writes = [write for write in log.events(kinds=["write"]).events if write.get("path") in named]
-    changes = await anyio.to_thread.run_sync(changes_of, paths, all_writes, ctx.workspace, Digests())
+    changes = await anyio.to_thread.run_sync(changes_of, paths, _writes(ctx, paths), ctx.workspace, Digests())
     began = event
     if found is not None and found.get("kind") == "job-exit" and isinstance(found.get("of"), int):
         began = found["of"]  # its job-start
@@ -139,6 +140,18 @@ async def _checked(ctx: VerbContext, row: Row, event: int, committed: list[str])
             error.hint += f" The last checks of this run that went well: seq {seqs}."
         raise
     return paths
+
+
+def _writes(ctx: VerbContext, paths: list[str]) -> list[dict[str, Any]]:
+    """Return `write` events of these paths, the last one of each at least, in order."""
+    log = ctx.run.log
+    if len(paths) > _MANY_PATHS:
+        named = set(paths)
+        return [event for event in log.events(kinds=["write"]).events if event.get("path") in named]
+    found = [
+        event for path in paths for event in log.events(kinds=["write"], path=path, newest_first=True, limit=20).events
+    ]
+    return sorted((event for event in found if event.get("path") in paths), key=lambda event: int(event["seq"]))
 
 
 async def _refuse_other_ci(ctx: VerbContext, event: int, sha: str) -> None:
@@ -156,7 +169,7 @@ async def _ancestor(ctx: VerbContext, commit: str) -> str:
     """Return the full id of a commit that is in HEAD's history."""
     check_revision(commit)
     await repository(ctx)
-    found = await git(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", commit + "^{commit}")
+    found = await git(ctx, "rev-parse", "--verify", "--quiet", commit + "^{commit}")
     if found.exit:
         message = f"There is no commit {commit!r} in this repository."
         raise NotFound("commit_missing", message, "git_log lists commits; the work has to be committed first.")

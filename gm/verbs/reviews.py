@@ -120,7 +120,7 @@ async def _diff(ctx: VerbContext, diff: str) -> str:
     if "\n" in diff:
         return diff
     await repository(ctx)
-    how = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "-M", "--end-of-options", check_revision(diff), "--")
+    how = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "-M", check_revision(diff), "--")
     text = text_of(await git_bytes(ctx, *how))
     if not text.strip():
         raise UsageError("empty_diff", f"Nothing differs in {diff}.", "Name the range that holds the work.")

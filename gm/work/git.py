@@ -307,6 +307,18 @@ _CASES: tuple[_Case, ...] = (
         "Commit these changes first (git_commit), or set them aside: `git stash` (run_shell).",
     ),
     (
+        r"unknown (?:option|switch) `|is not a git command",
+        Unavailable,
+        "git_too_old",
+        "gm needs git 2.26 or newer.",
+    ),
+    (
+        r"no such ref was fetched|couldn't find remote ref",
+        NotFound,
+        "no_such_revision",
+        "The remote no longer has that branch: git_fetch with `prune` shows what it has.",
+    ),
+    (
         r"No space left on device",
         Unavailable,
         "disk_full",

@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import stat
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -28,6 +29,7 @@ MAX_COVERS_CHARACTERS = 40_000
 _REVIEW = re.compile(r"\breview", re.IGNORECASE)
 _CHECKS = "a `shell` or `job-exit` with status 0, a `ci` with conclusion success, or a passed review"
 _READ_CHUNK = 1 << 20
+_CLOCKS_DIFFER_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +187,8 @@ def _modified(file: Path) -> str | None:
         status = file.lstat()
     except OSError:
         return None
-    if not stat.S_ISREG(status.st_mode):
-        return None
+    if not stat.S_ISREG(status.st_mode) or status.st_mtime > time.time() + _CLOCKS_DIFFER_S:
+        return None  # a time to come says nothing of when it was changed
     return datetime.fromtimestamp(status.st_mtime, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
