@@ -72,7 +72,8 @@ def freeze(out: Path, stamp: Stamp, *, root: Path = ROOT, work: Path | None = No
     if folder.exists():
         raise ReleaseFailed("exists", f"{folder} exists already", "name another folder, or remove it")
     scratch = work or out / "work"
-    environment = child_environment({"PYTHONHASHSEED": "1", "SOURCE_DATE_EPOCH": SOURCE_DATE, "PYTHONPATH": None})
+    fixed = {"PYTHONHASHSEED": "1", "SOURCE_DATE_EPOCH": SOURCE_DATE, "PYINSTALLER_ZLIB_COMPRESSION_LEVEL": "9"}
+    environment = child_environment({**fixed, "PYTHONPATH": None})
     argv = [sys.executable, "-P", "-m", "PyInstaller", "--noconfirm", "--clean", "--log-level", "WARN"]
     argv += ["--distpath", str(scratch / "dist"), "--workpath", str(scratch / "build"), str(root / "gm.spec")]
     done = subprocess.run(argv, env=environment, cwd=root, capture_output=True, text=True, stdin=subprocess.DEVNULL)
