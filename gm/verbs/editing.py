@@ -7,13 +7,14 @@ the lines that it replaces. Nothing but the match changes.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher, unified_diff
 
 from gm.errors import Conflict, NotFound, UsageError
 
 _LISTED = 20
+_MOST_COUNTED = 10_000
 _NEAREST = 3
 _CANDIDATES = 20
 _LINES_SEARCHED = 50_000
@@ -61,14 +62,11 @@ def apply(text: str, replacements: Sequence[Replacement], name: str) -> Edited:
     for index, replacement in enumerate(replacements):
         which = f"edits[{index}]: " if len(replacements) > 1 else ""
         _check(replacement, which)
-        spans = find_all(text, replacement.old)
+        spans = find_all(text, replacement.old, overlapping=not replacement.everywhere)
         if not spans:
             raise no_match(text, replacement.old, name, which)
         numbers = line_numbers(text, [start for start, _ in spans])
-        if replacement.everywhere:
-            spans = _apart(spans)
-            numbers = line_numbers(text, [start for start, _ in spans])
-        elif len(spans) > 1:
+        if len(spans) > 1 and not replacement.everywhere:
             raise _several(numbers, name, which)
         text = _replaced(text, spans, replacement.new)
         count += len(spans)
@@ -95,35 +93,51 @@ def _check(replacement: Replacement, which: str) -> None:
 # --- finding ----------------------------------------------------------------------------------------------------
 
 
-def find_all(text: str, old: str) -> list[tuple[int, int]]:
-    """Return where `old` stands in `text`, overlapping places too."""
-    pattern = _pattern(text, old)
+def find_all(text: str, old: str, *, overlapping: bool = True) -> list[tuple[int, int]]:
+    """Return where `old` stands in `text`: overlapping places too, 10,000 at most, or all that are apart."""
+    old = old.replace("\r\n", "\n")
+    find = _find_mixed(text, old)
+    if "\r" not in text or "\n" not in old:
+        find = _find_exact(text, old)
+    elif text.count("\n") == text.count("\r\n") and "\n" in text:
+        find = _find_exact(text, old.replace("\n", "\r\n"))
     spans: list[tuple[int, int]] = []
-    match = pattern.search(text)
-    while match:
-        spans.append(match.span())
-        match = pattern.search(text, _next_start(text, match.start()))
+    span = find(0)
+    while span is not None and not (overlapping and len(spans) == _MOST_COUNTED):
+        spans.append(span)
+        span = find(_next_start(text, span[0]) if overlapping else span[1])
     return spans
+
+
+Find = Callable[[int], tuple[int, int] | None]
+
+
+def _find_exact(text: str, old: str) -> Find:
+    def find(start: int) -> tuple[int, int] | None:
+        found = text.find(old, start)
+        return None if found < 0 else (found, found + len(old))
+
+    return find
+
+
+def _find_mixed(text: str, old: str) -> Find:
+    """Find text in which a line feed stands for a line feed with or without a return, or for a lone return."""
+    ending = r"\r?\n" if "\n" in text else r"\r"
+    pattern: re.Pattern[str] | None = None
+
+    def find(start: int) -> tuple[int, int] | None:
+        nonlocal pattern
+        if pattern is None:
+            pattern = re.compile(ending.join(re.escape(piece) for piece in old.split("\n")))
+        match = pattern.search(text, start)
+        return None if match is None else match.span()
+
+    return find
 
 
 def _next_start(text: str, start: int) -> int:
     """Return where the next match may begin; the feed of a CRLF is no place of its own."""
     return start + (2 if text.startswith("\r\n", start) else 1)
-
-
-def _pattern(text: str, old: str) -> re.Pattern[str]:
-    pieces = [re.escape(piece) for piece in old.replace("\r\n", "\n").split("\n")]
-    ending = r"\r?\n" if "\n" in text or "\r" not in text else r"\r"
-    return re.compile(ending.join(pieces))
-
-
-def _apart(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Leave out the places that overlap an earlier one."""
-    kept: list[tuple[int, int]] = []
-    for start, end in spans:
-        if not kept or start >= kept[-1][1]:
-            kept.append((start, end))
-    return kept
 
 
 def line_numbers(text: str, positions: Sequence[int]) -> list[int]:
@@ -140,9 +154,10 @@ def line_numbers(text: str, positions: Sequence[int]) -> list[int]:
 def _several(numbers: list[int], name: str, which: str) -> Conflict:
     listed = ", ".join(str(number) for number in numbers[:_LISTED])
     more = f" and {len(numbers) - _LISTED} more" if len(numbers) > _LISTED else ""
+    least = "at least " if len(numbers) == _MOST_COUNTED else ""
     return Conflict(
         "several_matches",
-        f"{which}`old` stands {len(numbers)} times in {name}, at lines {listed}{more}; nothing was changed.",
+        f"{which}`old` stands {least}{len(numbers)} times in {name}, at lines {listed}{more}; nothing was changed.",
         "Add the lines around the one that is meant, or give all: true to replace each.",
         lines=numbers[:1000],
         count=len(numbers),
@@ -300,7 +315,7 @@ def diff(before: str, after: str, name: str, limit: int) -> tuple[str, bool]:
     keep = min(tail, 3)
     left, right = one[start : len(one) - tail + keep], other[start : len(other) - tail + keep]
     if len(left) == len(right) and len(left) > _DIFF_LINES:
-        text = _parallel(left, right, start, name)
+        text = _parallel(left, right, start, name, limit)
     elif max(len(left), len(right)) > _DIFF_LINES:
         text = f"--- {name}\n+++ {name}\n(lines {head + 1} to {len(one) - tail} are now {len(right) - keep} lines)\n"
     else:
@@ -329,11 +344,15 @@ def _unified(left: list[str], right: list[str], start: int, name: str) -> str:
     return "\n".join(found) + "\n" if found else ""
 
 
-def _parallel(left: list[str], right: list[str], start: int, name: str) -> str:
-    """Return the diff of two texts of as many lines, line by line: for replacements all over a long file."""
-    found = [f"--- {name}", f"+++ {name}"]
-    for index, (one, other) in enumerate(zip(left, right, strict=True)):
+def _parallel(left: list[str], right: list[str], start: int, name: str, limit: int) -> str:
+    """Return the diff of two texts of as many lines, line by line, until it is longer than `limit` characters."""
+    found = [f"--- {name}\n+++ {name}\n"]
+    size = len(found[0])
+    for number, (one, other) in enumerate(zip(left, right, strict=True), start + 1):
         if one != other:
-            number = start + index + 1
-            found += [f"@@ -{number} +{number} @@", "-" + one.removesuffix("\r"), "+" + other.removesuffix("\r")]
-    return "\n".join(found) + "\n"
+            hunk = f"@@ -{number} +{number} @@\n-{one.removesuffix(chr(13))}\n+{other.removesuffix(chr(13))}\n"
+            found.append(hunk)
+            size += len(hunk)
+            if size > limit:
+                break
+    return "".join(found)
