@@ -85,8 +85,9 @@ def refresh(cache: Cache, kept: Kept, root: Path, limit: Limit) -> Freshness:
     now = _Round(cache, kept, root, limit)
     connection = cache.connection
     started = time.monotonic()
+    before = _fingerprint(connection)
     listing = list_tracked(root, _known(connection), limit)
-    if _fingerprint(connection) == listing.fingerprint:
+    if before == listing.fingerprint:
         return now.fresh
     lock = FileLock(cache.lock_path)
     while not lock.acquire(timeout=0.05):
@@ -95,8 +96,10 @@ def refresh(cache: Cache, kept: Kept, root: Path, limit: Limit) -> Freshness:
             now.fresh.partial = "index_busy"
             return now.fresh
     try:
-        listing = list_tracked(root, _known(connection), limit)
-        if _fingerprint(connection) != listing.fingerprint:
+        found = _fingerprint(connection)
+        if found != before:  # somebody else wrote meanwhile
+            listing = list_tracked(root, _known(connection), limit)
+        if found != listing.fingerprint:
             _bring_up(now, listing)
     finally:
         lock.release()
@@ -104,21 +107,21 @@ def refresh(cache: Cache, kept: Kept, root: Path, limit: Limit) -> Freshness:
 
 
 def _bring_up(now: _Round, listing: Listing) -> None:
-    keys: dict[bytes, str] = {}
-    families: dict[bytes, str] = {}
+    family_of = now.kept.family
+    wanted: dict[bytes, str] = {}
     for path, key in content_keys(listing).items():
-        family = now.kept.family(path)
+        family = family_of(path)
         if family is not None:
-            keys[path], families[path] = key, family
+            wanted[path] = key + family
     cache = now.cache
-    if _mostly_dead(cache.connection, {keys[path] + families[path] for path in keys}):
+    if _mostly_dead(cache.connection, set(wanted.values())):
         cache.connection.close()
         discard(cache.path)
         cache.connection = open_cache(now.root, now.kept.form, elsewhere=cache.elsewhere).connection
     connection = cache.connection
     connection.execute("begin immediate")
     try:
-        complete = _keep(now, keys, families, listing.taken_ns)
+        complete = _keep(now, wanted, listing.taken_ns)
         fingerprint = listing.fingerprint if complete else b""
         connection.execute("insert or replace into meta values ('fingerprint', ?)", (fingerprint,))
         _remember(connection, listing)
@@ -131,7 +134,7 @@ def _bring_up(now: _Round, listing: Listing) -> None:
         connection.execute("pragma wal_checkpoint(truncate)").fetchall()
 
 
-def _keep(now: _Round, keys: dict[bytes, str], families: dict[bytes, str], taken_ns: int) -> bool:
+def _keep(now: _Round, wanted: dict[bytes, str], taken_ns: int) -> bool:
     """Read what is not kept and set the table of files right; False when some could not be read as listed."""
     connection, fresh = now.cache.connection, now.fresh
     ids: dict[str, int] = dict(connection.execute("select key, id from blob"))
@@ -140,24 +143,24 @@ def _keep(now: _Round, keys: dict[bytes, str], families: dict[bytes, str], taken
     next_id = max(ids.values(), default=0) + 1
     current: dict[bytes, int] = {}
     complete = True
-    for path, listed in keys.items():
-        family = families[path]
-        blob = ids.get(listed + family)
+    for path, listed in wanted.items():
+        blob = ids.get(listed)
         if blob is None:
             fresh.partial = fresh.partial or now.limit.over()
             if fresh.partial:
                 continue
-            found = read_tracked(now.root, path, listed, taken_ns, LARGEST_FILE)
+            family = now.kept.family(path) or ""
+            found = read_tracked(now.root, path, listed.removesuffix(family), taken_ns, LARGEST_FILE)
             if found is None:
                 continue
-            key, data = found
+            key, data = found[0] + family, found[1]
             complete = complete and key == listed
-            blob = ids.get(key + family)
+            blob = ids.get(key)
             if blob is None:
                 blob, next_id = next_id, next_id + 1
                 weight, note = add(connection, blob, path, data)
-                connection.execute("insert into blob values (?, ?, ?, ?)", (blob, key + family, weight, note))
-                ids[key + family] = blob
+                connection.execute("insert into blob values (?, ?, ?, ?)", (blob, key, weight, note))
+                ids[key] = blob
                 fresh.added += 1
         current[path] = blob
     connection.executemany("delete from file where path = ?", [(path,) for path in before.keys() - current.keys()])

@@ -180,8 +180,8 @@ def _answer(
 def _rank(connection: sqlite3.Connection, query: Query, limit: int, end: Limit) -> _Ranked:
     connection.set_progress_handler(lambda: 1 if end.over() else 0, _STEPS_BETWEEN_CHECKS)
     try:
-        narrowed = _narrow(connection, query)
-        where = "lines match ?" + (f" and (rowid >> {LINE_BITS}) in (select id from temp.wanted)" if narrowed else "")
+        narrowed = f"and (+rowid >> {LINE_BITS}) in (select id from temp.wanted)" if _narrow(connection, query) else ""
+        where = f"lines match ? {narrowed}"
         total = connection.execute(f"select count(*) from lines where {where}", (query.match,)).fetchone()[0]
         rows = connection.execute(
             f"select rowid, -bm25(lines) as score from lines where {where} order by score desc, rowid limit ?",

@@ -12,7 +12,7 @@ _UNSPACED = re.compile(
     "\U00020000-\U0003134f]+"
 )
 _LONGEST = 120
-_CACHED = 200_000
+_CACHED = 50_000
 
 
 def normalize(text: str) -> str:
