@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import sys
 from typing import NamedTuple, Protocol
 
@@ -67,11 +69,11 @@ class OnlyOwn:
 class Installed:
     """The builds under `~/.gmnew/builds`: `current` points at the one for new workers."""
 
-    watch_s: float | None = 5.0
-    spread_s = 30.0
-
     def __init__(self) -> None:
         self._rejected: set[str] = set()
+        hurried = os.environ.get(HURRY_VARIABLE)
+        self.watch_s: float | None = float(hurried) if hurried else 5.0
+        self.spread_s = 0.0 if hurried else 30.0
 
     def own(self) -> Build:
         """Return the build that the relay itself belongs to."""
@@ -97,8 +99,26 @@ class Installed:
         return Build(folder.name, (str(folder / executable_name()), "worker"), number)
 
     def reject(self, build: Build, reason: str) -> None:
-        """Remember for this relay's life that a build is bad."""
+        """Remember that a build is bad: this relay itself, the others through gm's home, in a process of its own.
+
+        `gm update --give-up` marks the build in `state.json`, so that no updater installs it again, and flips
+        `current` back; it may have to wait for an update that is under way.
+        """
         self._rejected.add(build.name)
+        import subprocess
+
+        from gm.system.environ import child_environment
+        from gm.system.program import self_command
+
+        with contextlib.suppress(OSError):
+            subprocess.Popen(
+                self_command("update", "--give-up", build.name, "--reason", reason[:500]),
+                env=child_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=sys.platform != "win32",
+            )
 
 
 def builds_of_this_program() -> Builds:
