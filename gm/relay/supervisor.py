@@ -60,6 +60,7 @@ class Supervisor:
         self._identity = os.urandom(8).hex()
         self._boot = 0
         self._run = run
+        self._workspace: str | None = None
         self._gate_open = False
         self._build: Build | None = None
         self._processes: dict[int, Worker] = {}
@@ -114,6 +115,8 @@ class Supervisor:
         """Start a worker's process; raises OSError when that fails."""
         self._boot += 1
         command = [*build.command, "--connection", self._identity, "--boot", str(self._boot), *self._options]
+        if self._workspace is not None:
+            command += ["--workspace", self._workspace]
         if self._gate_open:
             command.append("--gate-open")
         if self._run is not None:
@@ -205,6 +208,7 @@ class Supervisor:
                 self._update.standby_ready(worker, time.monotonic())
         elif kind == "state" and worker is self._worker:
             self._run = frame.get("run", self._run)
+            self._workspace = frame.get("workspace", self._workspace)
             self._gate_open = bool(frame.get("gate", self._gate_open))
         elif kind == "idle" and worker is self._worker:
             self._update.told_idle(str(frame.get("token")), bool(frame.get("idle")))
@@ -251,8 +255,9 @@ class Supervisor:
         """Put a ready standby in the place of the worker, which has ended."""
         self._build = build
         self._worker = standby
-        run = {} if self._run is None else {"run": self._run}
-        standby.process.write(control.encode("state", gate=self._gate_open, **run))
+        known = {"run": self._run, "workspace": self._workspace, "gate": self._gate_open}
+        told = {name: value for name, value in known.items() if value is not None}
+        standby.process.write(control.encode("state", **told))
         self.connection.attach(standby)
         self._update.greet()
 

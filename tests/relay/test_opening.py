@@ -133,7 +133,7 @@ def test_options_reach_the_worker_with_the_connection_and_the_boot(tmp_path: Pat
     options = ("--surface=tools", "--max-inflight", "3", "--run", "r1", "--workspace", str(tmp_path))
     with Host(tmp_path, *options, GM_JOB="outer") as host:
         host.open()
-        host.ask("state", {"run": "r2", "gate": True})
+        host.ask("state", {"run": "r2", "gate": True, "workspace": "/w"})
         first = host.wait_for_event("start")[0]
         connection = first["argv"][1]
         assert len(connection) == 16
@@ -143,7 +143,8 @@ def test_options_reach_the_worker_with_the_connection_and_the_boot(tmp_path: Pat
         host.send("die", id="x")
         wait_until(lambda: len(host.events("start")) == 2)
         second = host.events("start")[1]
-        assert second["argv"] == ["--connection", connection, "--boot", "2", *passed, "--gate-open", "--run", "r2"]
+        known = ["--workspace", "/w", "--gate-open", "--run", "r2"]
+        assert second["argv"] == ["--connection", connection, "--boot", "2", *passed, *known]
 
 
 @pytest.mark.parametrize(
