@@ -190,22 +190,8 @@ ELSEWHERE = {
 _OTHER_SYSTEMS = {
     *("_msi", "_overlapped", "_scproxy", "_winapi", "_winreg", "_wmi", "msilib", "msvcrt", "nt", "winreg", "winsound"),
     *("_aix_support", "_android_support", "_apple_support", "_ios_support", "_osx_support", "_pyrepl"),
-    *(
-        "ossaudiodev",
-        "posix",
-        "pwd",
-        "grp",
-        "fcntl",
-        "resource",
-        "termios",
-        "tty",
-        "pty",
-        "syslog",
-        "spwd",
-        "crypt",
-        "_crypt",
-    ),
-    *("_posixshmem", "_posixsubprocess", "nturl2path", "_dbm", "_gdbm", "venv"),
+    *("ossaudiodev", "posix", "pwd", "grp", "fcntl", "resource", "termios", "tty", "pty", "syslog", "spwd"),
+    *("crypt", "_crypt", "_posixshmem", "_posixsubprocess", "nturl2path", "_dbm", "_gdbm", "venv"),
 }
 """Exist on some systems only, so that their absence says nothing."""
 

@@ -10,6 +10,9 @@ from typing import NamedTuple, Protocol
 
 from gm.protocol.versions import RELAY_PROTOCOL
 
+HURRY_VARIABLE = "GMNEW_TEST_HANDOVER_S"
+"""For tests: seconds between two looks at `current`, with no random pause after it."""
+
 
 class Build(NamedTuple):
     """A build that workers can be started from.
