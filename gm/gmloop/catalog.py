@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +19,7 @@ import click
 
 from gm.errors import GmError, UsageError
 from gm.gmloop.cli.exclusions import exclusion
-from gm.gmloop.cli.invocation import Invocation
+from gm.gmloop.cli.invocation import Cancelled, Invocation
 from gm.gmloop.cli.shape import CONTEXT
 
 PROGRAM: Final = "gmloop"
@@ -181,6 +183,9 @@ class Catalog:
         except click.Abort:
             invocation.err.write(f"{PROGRAM}: stopped\n")
             return 130
+        except Cancelled as error:
+            invocation.err.write(f"{PROGRAM}: {error.as_text()}\n")
+            return 130
         except GmError as error:
             invocation.err.write(f"{PROGRAM}: {error.as_text()}\n")
             return 2 if isinstance(error, UsageError) else 1
@@ -293,17 +298,35 @@ class _Bar:
 
 
 def run_from_shell(argv: Sequence[str]) -> int:
-    """Run a command with the process's own streams and return its exit code."""
+    """Run a command with the process's own streams and return its exit code.
+
+    The first Ctrl-C stops the command between two files, so that each is either as it was or done; a second one
+    ends it at once.
+    """
     out, err = _Stream("stdout"), _Stream("stderr")
+    stop = threading.Event()
+
+    def interrupt(_signal: int, _frame: object) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    workers = max(1, min(8, os.cpu_count() or 1))
     invocation = Invocation(
-        Path.cwd(), out, err, os.environ, lambda: sys.stdin.buffer.read(), workers=max(1, min(8, os.cpu_count() or 1))
+        Path.cwd(), out, err, os.environ, lambda: sys.stdin.buffer.read(), cancelled=stop.is_set, workers=workers
     )
     if sys.stderr.isatty():
         invocation = replace(invocation, progress=_Bar())
+    catalog = Catalog()
+    careful = catalog.name_of(argv).split(" ")[0] not in ("mcp", "")
+    previous = signal.signal(signal.SIGINT, interrupt) if careful else None
     try:
-        return Catalog().invoke(argv, invocation)
+        return catalog.invoke(argv, invocation)
     except KeyboardInterrupt:
-        err.write(f"\n{PROGRAM}: stopped; every file is either as it was or done\n")
+        err.write(f"\n{PROGRAM}: stopped\n")
         return 130
     except BrokenPipeError:
         return 1
+    finally:
+        if careful:
+            signal.signal(signal.SIGINT, previous)

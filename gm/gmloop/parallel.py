@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any, Final, TypeVar
@@ -52,6 +53,7 @@ _prepared: list[tuple[Work[Any, Any], Any]] = []  # one process, one run: set on
 
 
 def _prepare(work: Work[Any, Any], shared: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     _prepared.append((work, shared))
 
 

@@ -21,7 +21,7 @@ class Cancelled(GmError):
     """The caller gave up; raised between two files, never in the middle of one."""
 
     def __init__(self) -> None:
-        super().__init__("cancelled", "cancelled; files that were done stay done", "")
+        super().__init__("cancelled", "stopped; every file is either as it was or done", "")
 
 
 def _nothing_read() -> bytes:
