@@ -22,7 +22,8 @@ def double_command(*settings: str) -> tuple[str, ...]:
     """The command line of a double, up to the worker's options."""
     code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import runpy; runpy.run_path({str(DOUBLE)!r})"
     program = os.environ.get("DRIVER_PROGRAM")
-    return (program,) if program else ("/usr/bin/env", *settings, sys.executable, "-P", "-c", code)
+    environment = ("/usr/bin/env", *settings) if settings else ()
+    return (program,) if program else (*environment, sys.executable, "-P", "-c", code)
 
 
 class OneDouble:

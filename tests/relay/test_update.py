@@ -14,6 +14,7 @@ import pytest
 from tests.relay.host import ENVELOPE, Host, wait_until
 
 posix_only = pytest.mark.skipif(sys.platform == "win32", reason="the fake builds are symlinks and /usr/bin/env")
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="finds the worker through /proc")
 pytestmark = posix_only
 
 
@@ -151,6 +152,7 @@ def test_a_new_build_that_dies_twice_is_gone_back_from(builds: Builds) -> None:
         } in (frames)
 
 
+@linux_only
 def test_a_ready_standby_takes_the_place_of_a_worker_that_dies(builds: Builds) -> None:
     with start(builds, DOUBLE_MUTE="1") as host:
         host.open()

@@ -27,6 +27,7 @@ def test_a_request_that_killed_its_worker_after_it_began_gets_an_error_with_the_
         assert host.ask("echo", {"again": 1})["result"] == {"again": 1}
 
 
+@linux_only
 def test_what_a_dead_worker_had_not_begun_is_run_by_the_next_one_in_order(tmp_path: Path) -> None:
     with Host(tmp_path) as host:
         host.open()
@@ -137,6 +138,7 @@ def test_a_cancelled_request_gets_no_answer_and_its_id_can_be_used_again(tmp_pat
         assert host.ask("echo", {"again": True}, 5)["result"] == {"again": True}
 
 
+@linux_only
 def test_a_cancelled_request_is_not_sent_when_it_was_held_nor_handed_over(tmp_path: Path) -> None:
     with Host(tmp_path, DOUBLE_READY_AFTER="0.3") as host:
         host.open()
