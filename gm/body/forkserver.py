@@ -292,7 +292,7 @@ class ForkServer:
                 with contextlib.suppress(OSError):
                     os.killpg(ending.leader, signal.SIGKILL)
             for pid, tag, group in strays:
-                if tag == self._tag(number) or group == ending.leader:
+                if tag == self._tag(number) or (ending.leader and group == ending.leader):
                     left = True
                     kill_tree(pid)
             if not left and nameless and ending.looks:

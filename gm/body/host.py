@@ -168,7 +168,7 @@ class BodyHost:
             await body.start()
             await asyncio.wait([body.done], timeout=wait)
         finally:
-            if body.done.done():
+            if body.done.done() or not body.seq:  # ended, or not even its start could be logged
                 del self._bodies[order.name]
             else:
                 body.background = True

@@ -137,6 +137,9 @@ class RunningBody(BodyEvents):
         self._life = asyncio.get_running_loop().call_later(BACKGROUND_LIFE_S, self._outlived)
         try:
             self._process = await self._source.start(self, order.run.workspace)
+        except asyncio.CancelledError:
+            self.stop("The call was given up before the body's process had started.", "cancelled")
+            raise
         except (GmError, OSError) as error:
             self._fail(error if isinstance(error, GmError) else GmError("body_not_started", f"No process: {error}."))
             return
@@ -292,7 +295,7 @@ class RunningBody(BodyEvents):
 
     def _finish(self, value: Any, notes: tuple[str, ...], error: dict[str, Any] | None, reason: str | None) -> None:
         run, ok = self.order.run, error is None
-        out, err = (self._output.show(stream, run.log.blobs.put) for stream in ("stdout", "stderr"))
+        out, err = self._shown("stdout"), self._shown("stderr")
         result = self._result(ok, value, notes, error, out, err)
         fields: dict[str, Any] = {"body": self.order.name, "ok": ok, "ms": result.ms, "calls": self.calls}
         fields |= {"value": value} if ok else {"error": error}
@@ -307,6 +310,12 @@ class RunningBody(BodyEvents):
             run.record("code-end", of=self.seq, **fields)
         finally:
             self.done.set_result(result)
+
+    def _shown(self, stream: Stream) -> Printed:
+        try:
+            return self._output.show(stream, self.order.run.log.blobs.put)
+        except OSError:  # no room for a blob: head and tail are better than nothing
+            return self._output.show(stream, None)
 
     def _result(
         self,

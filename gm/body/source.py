@@ -147,6 +147,8 @@ def describe_error(error: BaseException, code: str, limits: str, workspace: str)
 
 
 def _headline(error: BaseException) -> str:
+    if isinstance(error, GmError):
+        return f"[{error.code}] {error.message}"
     try:
         text = str(error)
     except Exception:  # noqa: BLE001 - the body's own __str__ may raise anything

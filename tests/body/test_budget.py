@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 import pytest
 
 from gm.body import limits, running
-from gm.errors import NotFound, UsageError
+from gm.errors import GmError, NotFound, UsageError
 from tests.body.conftest import Play, Stage, until
 
 SPIN = "print('so far', flush=True)\nawait gm.echo()\nwhile True: pass"
@@ -171,5 +172,49 @@ def test_a_body_that_floods_its_channel_does_not_stop_the_others(play_forked: Pl
         for _ in range(5):
             assert await stage.value("1") == 1
         assert (await flood).value == "done"
+
+    play_forked(scene)
+
+
+def test_a_log_that_cannot_be_written_fails_the_call_and_leaves_no_body(
+    play_forked: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(stage: Stage) -> None:
+        real = stage.recorder.log.append
+        broken = {"code-start"}
+
+        def append(kind: str, /, **fields: Any) -> int:
+            if kind in broken:
+                raise GmError("log_write_failed", "No space is left.")
+            return real(kind, **fields)
+
+        monkeypatch.setattr(stage.recorder.log, "append", append)
+        with pytest.raises(GmError, match="No space"):
+            await stage.run("1")
+        assert stage.host.jobs() == []
+        broken.clear()
+        broken.add("code-end")
+        assert await asyncio.wait_for(stage.value("2"), 10) == 2
+
+    play_forked(scene)
+
+
+def test_a_blob_that_cannot_be_stored_leaves_head_and_tail(play_forked: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene(stage: Stage) -> None:
+        def put(data: bytes) -> str:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(stage.recorder.log.blobs, "put", put)
+        monkeypatch.setattr(stage.recorder.log, "append", lambda kind, **fields: 1)
+        result = await stage.run("print('x' * 50_000)\n1")
+        assert result.value == 1 and result.stdout.blob is None and "50,001" in result.stdout.text
+
+    play_forked(scene)
+
+
+def test_a_verb_that_was_never_awaited_is_told_on_stderr(play_forked: Play) -> None:
+    async def scene(stage: Stage) -> None:
+        result = await stage.run("gm.echo(value=1)\n2")
+        assert result.value == 2 and "'gm.echo' was never awaited" in result.stderr.text
 
     play_forked(scene)
