@@ -288,7 +288,7 @@ def _decode(body: bytes, content_type: str) -> tuple[str, str, bool] | None:
         return None
     for encoding in [name for name in (named, "utf-8") if name]:
         if _fits(body, encoding):
-            return body.decode(encoding), encoding, False
+            return body.decode(encoding), "utf-8" if body.isascii() else encoding, False
     if _TEXT.match(content_type) or named:
         encoding = named or "utf-8"
         return body.decode(encoding, "replace"), encoding, True

@@ -28,7 +28,6 @@ from gm.verbs.git_process import (
     shown,
 )
 from gm.verbs.registry import verb
-from gm.verbs.shielded import to_the_end
 from gm.work.git import Finished, literal, name_of, text_of
 from gm.work.gitstate import from_root, read_git_state
 
@@ -176,14 +175,14 @@ async def git_commit(
             raise await _nothing_staged(ctx)
         done = await _commit(ctx, message, amend, (), b"", limit)
     else:
-        done = await to_the_end(commit_paths(ctx, message, paths, amend=amend, limit=limit))
+        done = await commit_paths(ctx, message, paths, amend=amend, limit=limit)
     return await _committed(ctx, done)
 
 
 async def commit_paths(
     ctx: VerbContext, message: str, paths: Sequence[Path], *, amend: bool = False, limit: float = WRITE_S
 ) -> Finished:
-    """Commit exactly these paths; when it fails, the index is as it was before.
+    """Commit exactly these paths; when it fails or is cancelled, the index is as it was before.
 
     Raises:
         GmError: as `git_commit`.

@@ -87,7 +87,7 @@ async def git_push(
     full = await git_text(ctx, "rev-parse", "--verify", check_revision(sha or "HEAD") + "^{commit}")
     full = full.split()[-1]
     chosen = await chosen_remote(ctx, remote, current)
-    done = await to_the_end(push_commit(ctx, chosen, full, target, timeout=limit))
+    done = await push_commit(ctx, chosen, full, target, timeout=limit)
     result = PushResult(
         head=head, remote=chosen, branch=target, sha=full, pushed=done.pushed, remoteSha=done.remote_sha
     )
@@ -181,7 +181,7 @@ async def git_fetch(
 
 async def _fetch_remote(ctx: VerbContext, given: str | None, branch: str | None) -> str:
     if given is None and branch is not None:
-        own = text_of((await git(ctx, "config", "--get", f"branch.{branch}.remote")).stdout).strip()
+        own = await _setting(ctx, f"branch.{branch}.remote")
         if own and own != ".":
             return own
     return await chosen_remote(ctx, given, None)
@@ -244,8 +244,12 @@ async def git_pull(
     if before.upstream is None:
         message = f"The branch {before.branch} has no upstream."
         raise Refused("no_upstream", message, "git_push with setUpstream, or git branch --set-upstream-to (run_shell).")
-    how = await _how_to_join(ctx, rebase, ff_only)
-    done = await to_the_end(git(ctx, "pull", "--no-edit", *how, read=False, timeout=limit))
+    join = await _join_command(ctx, before.branch, rebase, ff_only)
+    remote = await _setting(ctx, f"branch.{before.branch}.remote")
+    if remote and remote != ".":
+        await done_git(ctx, "fetch", remote, read=False, timeout=limit)
+    # the network may be left at any time; a working tree that is half brought up may not
+    done = await to_the_end(git(ctx, *join, read=False, timeout=limit))
     after = await anyio.to_thread.run_sync(read_git_state, ctx.workspace)
     if done.exit:
         raise await _pull_refusal(ctx, done, after)
@@ -265,15 +269,27 @@ async def git_pull(
     return result
 
 
-async def _how_to_join(ctx: VerbContext, rebase: bool | None, ff_only: bool) -> list[str]:
-    if ff_only:
-        return ["--ff-only"]
-    if rebase is not None:
-        return ["--rebase"] if rebase else ["--no-rebase"]
-    for key in ("pull.rebase", "pull.ff"):
-        if (await git(ctx, "config", "--get", key)).exit == 0:
-            return []
-    return ["--ff-only"]
+async def _join_command(ctx: VerbContext, branch: str, rebase: bool | None, ff_only: bool) -> list[str]:
+    """Return the git that joins the upstream: as asked for, else as `git pull` is configured, else only forward."""
+    onto = ["rebase", "@{upstream}"]
+    merge = ["merge", "--no-edit", "@{upstream}"]
+    forward = ["merge", "--ff-only", "@{upstream}"]
+    if ff_only or rebase is not None:
+        return forward if ff_only else onto if rebase else merge
+    configured = await _setting(ctx, f"branch.{branch}.rebase") or await _setting(ctx, "pull.rebase")
+    if configured in ("merges", "m"):
+        return ["rebase", "--rebase-merges", "@{upstream}"]
+    if configured and configured not in ("false", "no", "off", "0"):
+        return onto
+    fast = await _setting(ctx, "pull.ff")
+    if configured or fast in ("true", "false"):
+        return [*merge, "--no-ff"] if fast == "false" else merge
+    return forward
+
+
+async def _setting(ctx: VerbContext, key: str) -> str:
+    """Return a value of git's configuration, empty when there is none."""
+    return text_of((await git(ctx, "config", "--get", key)).stdout).strip()
 
 
 async def _pull_refusal(ctx: VerbContext, done: Finished, state: GitState) -> Exception:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.server
 import os
 import threading
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from gm.errors import GmError
+from gm.system.processes import process_start_time
 
 
 def refused(call: Any, name: str, **arguments: Any) -> GmError:
@@ -195,6 +197,21 @@ def test_pull_goes_forward_and_asks_how_to_join_what_diverged(
     assert len(git("log", "-1", "--format=%P").split()) == 2
 
 
+def test_a_pull_joins_as_git_is_configured(call: Any, git: Any, origin: Path, tmp_path: Path) -> None:
+    for number, (key, value, parents) in enumerate(
+        [("pull.rebase", "true", 1), ("pull.ff", "true", 2), ("branch.main.rebase", "false", 2), ("pull.ff", "only", 0)]
+    ):
+        diverge(git, tmp_path / f"other{number}", f"theirs{number}", f"mine{number}")
+        git("config", key, value)
+        if parents:
+            call("git_pull")
+            assert len(git("log", "-1", "--format=%P").split()) == parents
+            git("push", "-q")
+        else:
+            assert refused(call, "git_pull").code == "diverged"
+        git("config", "--unset", key)
+
+
 @pytest.mark.parametrize("rebase", [True, False])
 def test_a_pull_that_stops_at_a_conflict_names_files_and_ways_out(
     call: Any, git: Any, origin: Path, tmp_path: Path, rebase: bool
@@ -237,3 +254,45 @@ def test_a_shallow_clone_pushes_and_fetches(call: Any, git: Any, origin: Path, t
     assert refused(call, "git_show", rev="HEAD~1").code == "no_such_revision"
     os.system(f"cd '{folder}' && echo x > b && git add b && git commit -qm b")
     assert call("git_push")["pushed"]
+
+
+async def seen(path: Path) -> None:
+    def written() -> bool:
+        return path.exists() and path.stat().st_size > 0
+
+    for _ in range(400):
+        if written():
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"{path} did not appear")
+
+
+def test_a_cancelled_push_ends_with_all_it_started(call: Any, git: Any, origin: Path) -> None:
+    git.hook("pre-push", f"echo $$ > '{git.folder}/.git/pid'; sleep 300")
+    git.commit()
+
+    async def scene() -> None:
+        task = asyncio.create_task(call.start("git_push"))
+        await seen(git.folder / ".git/pid")
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    call.play(scene)
+    assert process_start_time(int((git.folder / ".git/pid").read_text())) is None
+
+
+def test_a_cancelled_commit_of_paths_leaves_the_index_as_it_was(call: Any, git: Any) -> None:
+    git.commit()
+    git.write("new.txt")
+    git.hook("pre-commit", f"echo x > '{git.folder}/.git/begun'; sleep 300")
+
+    async def scene() -> None:
+        task = asyncio.create_task(call.start("git_commit", message="x", paths=["new.txt"]))
+        await seen(git.folder / ".git/begun")
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    call.play(scene)
+    assert git("status", "--porcelain") == "?? new.txt" and not (git.folder / ".git/index.lock").exists()
