@@ -237,7 +237,7 @@ def no_match(text: str, old: str, name: str, which: str = "") -> NotFound:
     nearest = _nearest(lines, wanted)
     message = f"{which}`old` is not in {name}; nothing was changed."
     if not nearest:
-        return NotFound("no_match", message, "read_file it: no line of it is like `old`.", nearest=[])
+        return NotFound("no_match", message, "No line of it is like `old`; read_file shows what is there.", nearest=[])
     shown = []
     for number in nearest:
         last = min(len(lines), number + len(wanted) - 1, number + 9)

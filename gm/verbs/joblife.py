@@ -73,10 +73,14 @@ def _starts(files: JobFiles, spec: dict[str, Any]) -> bool:
     """Tell whether a job whose wrapper has not spoken may still do so: who starts it, or the wrapper itself, lives."""
     if time.time() - float(spec.get("created", 0.0)) > _STARTING_S:
         return False
-    starter = spec.get("starter")
-    if isinstance(starter, int) and process_start_time(starter) == spec.get("starterStarted"):
+    if _starter_lives(spec):
         return True
     return sys.platform != "linux" or bool(Tree(frozenset(), files.mark).members())
+
+
+def _starter_lives(spec: dict[str, Any]) -> bool:
+    starter = spec.get("starter")
+    return isinstance(starter, int) and process_start_time(starter) == spec.get("starterStarted")
 
 
 def all_jobs(run: Run) -> list[Job]:
@@ -181,6 +185,8 @@ async def settle(run: Run, job: Job) -> int | None:
         return None
     if (known := spec.get("exitSeq")) is not None:
         return int(known)
+    if "startSeq" not in spec and _starter_lives(spec):
+        return None  # the call that starts it is about to write its start down; the next look settles it
     start = _note_start(run, Job(job.files, spec, "ended", end))
     seq = _logged_exit(run, start)
     if seq is None:
@@ -272,6 +278,15 @@ def _now() -> str:
 async def stop_job(run: Run, files: JobFiles) -> None:
     """End a job with all that it started, and write its `job-exit` event; does nothing to one that has ended."""
     await _stop(run, [files])
+
+
+async def stop_job_unlogged(files: JobFiles) -> None:
+    """End a job whose start could not be written down, so that nothing runs of which the log knows nothing."""
+    _ask(files)
+    job = await in_thread(lambda: look(files))
+    if job is not None:
+        await _end_leftovers(job)
+    files.remove()
 
 
 async def stop_all_jobs(run: Run) -> list[str]:

@@ -28,6 +28,7 @@ from gm.verbs.joblife import (
     settle,
     stop_all_jobs,
     stop_job,
+    stop_job_unlogged,
     watch_jobs,
 )
 from gm.verbs.registry import verb
@@ -176,7 +177,11 @@ async def _start(
     _prepare(files, spec, command)
     told = await _launch(files, environment)
     spec |= told
-    spec["startSeq"] = record_start(ctx.run, spec, ctx.cause)
+    try:
+        spec["startSeq"] = record_start(ctx.run, spec, ctx.cause)
+    except GmError:
+        await stop_job_unlogged(files)
+        raise
     files.write_spec(spec)
     await in_thread(ctx.run.log.sync)
     return _shown(ctx, Job(files, spec, "running"), None)

@@ -71,7 +71,7 @@ def test_no_match_shows_the_nearest_lines(call: Any, workspace: Path) -> None:
     assert "Only white space differs at line 4 (one has tabs" in error.hint
     error = refused(call, path="a", old="DEF First():", new="x")
     assert "Only upper and lower case differ at line 1" in error.hint
-    assert "no line of it is like" in refused(call, path="a", old="§§§", new="x").hint
+    assert "No line of it is like" in refused(call, path="a", old="§§§", new="x").hint
 
 
 def test_no_match_in_a_large_file_is_found_out_quickly(call: Any, workspace: Path) -> None:

@@ -20,6 +20,7 @@ import pytest
 from gm.errors import GmError
 from gm.run.run import Run
 from gm.system.processes import process_start_time
+from gm.verbs import jobs
 from gm.verbs.jobfiles import JobFiles, job_names, wrapper_lives
 from gm.verbs.jobs import adopt_jobs, stop_all_jobs, watch_jobs
 
@@ -368,6 +369,49 @@ def test_the_watcher_writes_an_end_down_within_a_second(call: Any) -> None:
 
     asyncio.run(asyncio.wait_for(scene(), 30))
     assert len(call.events("job-exit")) == 3
+
+
+def test_a_job_that_ends_while_it_is_still_being_started_has_one_start(
+    call: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gm.verbs.joblife.WATCH_INTERVAL_S", 0.001)
+    real = jobs._launch
+
+    async def slow(*arguments: Any) -> dict[str, Any]:
+        told = await real(*arguments)
+        await asyncio.sleep(0.3)
+        return told
+
+    monkeypatch.setattr(jobs, "_launch", slow)
+
+    async def scene() -> None:
+        watcher = asyncio.create_task(watch_jobs(call.run))
+        try:
+            await call.start("job_start", name="a", command="true")
+            while not call.events("job-exit"):  # noqa: ASYNC110 - another process ends
+                await asyncio.sleep(0.02)
+        finally:
+            watcher.cancel()
+
+    asyncio.run(asyncio.wait_for(scene(), 30))
+    starts = call.events("job-start")
+    assert len(starts) == 1
+    assert starts[0]["of"] == 1
+    assert [e["of"] for e in call.events("job-exit")] == [starts[0]["seq"]]
+
+
+def test_a_job_whose_start_cannot_be_logged_does_not_run(
+    call: Any, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*arguments: Any) -> int:
+        number_in(workspace / "shell")
+        raise GmError("log_write_failed", "The log could not be written.")
+
+    monkeypatch.setattr(jobs, "record_start", failing)
+    error = refused(call, "job_start", name="a", command="echo $$ > shell; sleep 60")
+    assert error.code == "log_write_failed"
+    assert gone(number_in(workspace / "shell"))
+    assert call("job_status")["total"] == 0
 
 
 def test_a_job_whose_files_are_cleaned_away_is_still_known_and_settled(call: Any) -> None:
