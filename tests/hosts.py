@@ -31,6 +31,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "home"
     folder.mkdir()
     monkeypatch.setenv("GMNEW_HOME", str(folder / ".gmnew"))
+    defaults = tmp_path / "defaults.json"
+    defaults.write_text('{"mcpServers": {}}')
+    monkeypatch.setenv("GMNEW_MCP_DEFAULTS", str(defaults))
     monkeypatch.delenv("CLAUDE_PROJECT_DIR", raising=False)
     for name, value in GIT_ENVIRONMENT.items():
         monkeypatch.setenv(name, value)

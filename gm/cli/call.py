@@ -92,7 +92,7 @@ def _value(text: str, kind: Any) -> Any:
         return text
 
 
-def _call(registry: Registry, workspace: Path, verb: Verb, arguments: dict[str, Any]) -> dict[str, Any]:
+def _call(registry: Registry, workspace: Path, verb: Verb, arguments: dict[str, Any]) -> Any:
     for info in list_runs(state_folder(workspace)):
         if info.ended or not info.locked:
             continue
@@ -144,13 +144,13 @@ def _ask(connection: Any, verb: str, arguments: dict[str, Any]) -> dict[str, Any
 _USAGE = frozenset({"unknown_verb", "unknown_parameter", "missing_parameter", "wrong_type"})
 
 
-def _call_here(registry: Registry, workspace: Path, verb: Verb, arguments: dict[str, Any]) -> dict[str, Any]:
+def _call_here(registry: Registry, workspace: Path, verb: Verb, arguments: dict[str, Any]) -> Any:
     import anyio
 
     return anyio.run(_run_verb, registry, workspace, verb, arguments)
 
 
-async def _run_verb(registry: Registry, workspace: Path, verb: Verb, arguments: dict[str, Any]) -> dict[str, Any]:
+async def _run_verb(registry: Registry, workspace: Path, verb: Verb, arguments: dict[str, Any]) -> Any:
     from gm.run.opening import check_workspace, open_run
     from gm.system.direct import DirectStarter
     from gm.verbs.call import call_verb

@@ -44,6 +44,7 @@ COMMANDS: Mapping[str, Lazy] = {
     "log": Lazy("gm.cli.log:log", "The events of a run; `gm log verify` checks its chain."),
     "stats": Lazy("gm.cli.stats:stats", "Measure runs and compare them."),
     "replay": Lazy("gm.cli.replay:replay", "A context as the agent saw it, and what happened after it."),
+    "servers": Lazy("gm.cli.servers:servers", "Other MCP servers whose tools become verbs."),
     "call": Lazy("gm.cli.call:call", "Call a verb."),
 }
 """Every command, in the order in which `gm --help` lists them."""

@@ -16,9 +16,7 @@ from gm.verbs.order import Order
 from gm.verbs.registry import Registry, Verb
 
 
-async def call_verb(
-    registry: Registry, order: Order, ctx: VerbContext, name: str, arguments: Mapping[str, Any]
-) -> dict[str, Any]:
+async def call_verb(registry: Registry, order: Order, ctx: VerbContext, name: str, arguments: Mapping[str, Any]) -> Any:
     """Run the verb `name` with JSON `arguments` and return its result.
 
     Raises:
@@ -38,7 +36,7 @@ async def call_verb(
         raise os_error(error) from error
     except Exception as error:
         raise _internal(ctx, name, error) from error
-    return result if isinstance(result, dict) else {"value": result}
+    return result if isinstance(result, dict) or verb.remote else {"value": result}
 
 
 def _located(verb: Verb, bound: Mapping[str, Any], ctx: VerbContext) -> dict[str, Any]:

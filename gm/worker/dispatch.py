@@ -50,7 +50,8 @@ class Dispatch:
             shaped = await tool.function(LoopCall(self._session, call, self._roots), **bound)
             assert isinstance(shaped, Shaped)
             return shaped
-        if self._session.options.surface != "tools" or call.tool not in self._session.verbs:
+        verbs = self._session.verbs
+        if self._session.options.surface != "tools" or call.tool not in verbs or verbs.get(call.tool).remote:
             raise self._unknown(call.tool)
         loop = LoopCall(self._session, call, self._roots)
         run = await self._session.open(self._roots)

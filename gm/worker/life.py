@@ -49,6 +49,8 @@ class _Worker:
             self._session.when_opened(lambda run: tasks.start_soon(self._tend, run))
             socket = VerbSocket(self._session)
             self._session.when_opened(lambda run: tasks.start_soon(socket.serve, run))
+            announce = self._server.announce_tools
+            self._session.when_opened(lambda run: tasks.start_soon(self._session.start_servers, run, announce))
             tasks.start_soon(self._session.keep_durable)
             tasks.start_soon(self._serve)
             self._wire.start()
@@ -80,6 +82,8 @@ class _Worker:
             with contextlib.suppress(GmError):
                 await stop_all_jobs(run)
         await session.bodies.stop_all()
+        if session.fleet is not None:
+            await session.fleet.stop()
         await anyio.to_thread.run_sync(run.close)
 
     def _cancelled(self, number: int) -> None:

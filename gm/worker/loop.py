@@ -117,6 +117,8 @@ async def next_context(
     opened = await session.open(loop.roots, workspace=workspace, run=run)
     _set_task(opened, task, retask=retask)
     loop.begin(opened)
+    if session.fleet is not None:
+        await session.fleet.look_again()
     return await _step(loop, opened, focus, note, steps)
 
 
@@ -213,6 +215,8 @@ async def run_code(
     loop.begin(run)
     session.require()
     refuse_ended(run)
+    if session.fleet is not None:
+        await session.fleet.wait_for(code)
     result = await session.bodies.run(
         code,
         run=run,

@@ -19,7 +19,7 @@ def main(argv: Sequence[str]) -> int:
     from gm.worker.options import parse
 
     options = parse(argv)
-    from gm.worker.sdk import import_server
+    from gm.servers.sdk import import_server
 
     import_server()
     import anyio

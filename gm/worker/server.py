@@ -110,7 +110,7 @@ class GmServer:
     async def _list_tools(self, ctx: Any, params: PaginatedRequestParams) -> Json:
         self._seen(ctx)
         every_verb = self._session.options.surface == "tools"
-        tools = tool_definitions(LOOP, self._session.verbs, (), every_verb=every_verb)
+        tools = tool_definitions(LOOP, self._session.verbs, self._session.other_verbs(), every_verb=every_verb)
         return _whole(ctx, {"tools": tools, "ttlMs": LIST_TTL_MS, "cacheScope": CACHE_SCOPE})
 
     async def _call_tool(self, ctx: Any, params: Any) -> Any:

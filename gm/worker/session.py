@@ -19,6 +19,7 @@ from gm.run.opening import Opened, check_workspace, open_run
 from gm.run.run import Run
 from gm.run.situation import Surroundings
 from gm.run.skills import SkillSet, builtin_skills, workspace_skills
+from gm.servers.fleet import Fleet, remembered_signatures
 from gm.system.processes import ProcessStarter
 from gm.verbs.call import call_verb
 from gm.verbs.context import Surface, VerbContext
@@ -59,6 +60,7 @@ class Session:
         self.calls: Calls
         self.skills: SkillSet = builtin_skills()
         self.host: dict[str, Any] = {}
+        self.fleet: Fleet | None = None
         self.update: str | None = None
         self.waiting: tuple[str, ...] = ()
         self._wire = wire
@@ -191,7 +193,7 @@ class Session:
         cause: int,
         surface: Surface,
         report: Callable[[str], None],
-    ) -> dict[str, Any]:
+    ) -> Any:
         """Call a verb in this session's run.
 
         Raises:
@@ -199,6 +201,8 @@ class Session:
         """
         run = self.run
         assert run is not None
+        if self.fleet is not None:
+            name = self.fleet.real_name(name)
         if not self.verbs.get(name).read_only:
             refuse_ended(run)
             if run.progress.steps_left == 0:
@@ -208,13 +212,11 @@ class Session:
         )
         return await call_verb(self.verbs, self._order, context, name, arguments)
 
-    async def call_from_body(self, call: VerbCall) -> dict[str, Any]:
+    async def call_from_body(self, call: VerbCall) -> Any:
         """Call a verb for a body."""
         return await self.call_verb(call.verb, call.arguments, cause=call.cause, surface="body", report=call.report)
 
-    async def call_from_shell(
-        self, verb: str, arguments: dict[str, Any], report: Callable[[str], None]
-    ) -> dict[str, Any]:
+    async def call_from_shell(self, verb: str, arguments: dict[str, Any], report: Callable[[str], None]) -> Any:
         """Call a verb for `gm call`, as an action of its own in the log."""
         run = self.run
         assert run is not None
@@ -243,7 +245,12 @@ class Session:
             f"{name} runs; gm.job_status(name={name!r}) shows it, gm.job_stop(name={name!r}) ends it"
             for name in self.background_names()
         )
-        return Surroundings(background=background, update=self.update, warnings=self.waiting)
+        servers: tuple[str, ...] = ()
+        warnings = self.waiting
+        if self.fleet is not None:
+            servers = self.fleet.failures()
+            warnings += (self.fleet.waiting,) if self.fleet.waiting else ()
+        return Surroundings(background=background, servers=servers, update=self.update, warnings=warnings)
 
     def note_update(self, frame: Mapping[str, Any]) -> None:
         """Take what the relay says of an update."""
@@ -256,6 +263,29 @@ class Session:
     def rows(self) -> list[str]:
         """Return the ids of the rows, for completions."""
         return [] if self.run is None else [row.id for row in gather_facts(self.run).rows]
+
+    # --- other MCP servers ---
+
+    def other_verbs(self) -> list[str]:
+        """Return the signatures of other servers' verbs: those that are there, else those known from the last start."""
+        if self.fleet is not None and self.fleet.started:
+            return self.fleet.signatures()
+        named = self.options.workspace or os.environ.get("CLAUDE_PROJECT_DIR") or "."
+        return remembered_signatures(Path(named).absolute())
+
+    async def start_servers(self, run: Run, announce: Callable[[], Awaitable[None]]) -> None:
+        """Start the other MCP servers of an opened run's workspace, once; later runs take them over."""
+        if self.fleet is not None:
+            self.fleet.use_run(run)
+            return
+
+        async def changed() -> None:
+            self.bodies.verbs_changed()
+            await announce()
+
+        extra = self.options.mcp_config
+        self.fleet = Fleet(run, self._starter, self.verbs, Path(extra) if extra else None, changed)
+        await self.fleet.start()
 
     # --- life ---
 

@@ -37,7 +37,7 @@ def tool_definitions(
         if tool["name"] == "run_code":
             tool["description"] += "\n" + _verb_list(verbs, extra_verbs)
             del tool["outputSchema"]
-    return tools + [_definition(verb) for verb in verbs] if every_verb else tools
+    return tools + [_definition(verb) for verb in verbs if not verb.remote] if every_verb else tools
 
 
 def _definition(verb: Verb) -> dict[str, Any]:
@@ -59,6 +59,8 @@ def _definition(verb: Verb) -> dict[str, Any]:
 def _verb_list(verbs: Registry, extra: Iterable[str]) -> str:
     families: dict[str, list[str]] = defaultdict(list)
     for verb in verbs:
+        if verb.remote:
+            continue
         required = ", ".join(parameter.wire for parameter in verb.parameters if parameter.required)
         families[verb.family].append(f"{verb.name}({required})")
     lines = [f"{family}: {', '.join(signatures)}" for family, signatures in families.items()]

@@ -1,4 +1,4 @@
-"""Imports the SDK's low-level server without the parts that a stdio server never runs: its HTTP side and its client.
+"""Imports the SDK's low-level server, or its client, without the parts that gm never runs of it.
 
 `import mcp` loads all of the SDK, an HTTP server and a cryptography library among it: 640 ms and 63 MB where the server
 alone takes 280 ms and 45 MB. A host waits for that at every start and after every crash. So while the server is
@@ -12,16 +12,18 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import sys
+import threading
 import types
 from collections.abc import Sequence
 from typing import Any
 
-_LEFT_OUT = (
-    *("starlette", "uvicorn", "sse_starlette", "python_multipart", "cryptography", "jwt", "httpx2", "httpcore2"),
-    *("mcp.client", "mcp.server.auth", "mcp.server.mcpserver", "mcp.server.sse", "mcp.server.streamable_http"),
-    *("mcp.server.streamable_http_manager", "mcp.server.transport_security"),
+_LOCK = threading.Lock()
+_HTTP_SERVER = (
+    *("starlette", "uvicorn", "sse_starlette", "python_multipart", "mcp.server.auth", "mcp.server.mcpserver"),
+    *("mcp.server.sse", "mcp.server.streamable_http", "mcp.server.streamable_http_manager"),
+    "mcp.server.transport_security",
 )
-_SERVER = "mcp.server.lowlevel"
+_CLIENT = ("mcp.client", "httpx2", "httpcore2", "cryptography", "jwt")
 
 
 class _Placeholder(types.ModuleType):
@@ -40,10 +42,13 @@ class _Placeholder(types.ModuleType):
 class _Placeholders(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds a placeholder for each module that is left out."""
 
+    def __init__(self, left_out: Sequence[str]) -> None:
+        self._left_out = left_out
+
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if any(name == left_out or name.startswith(left_out + ".") for left_out in _LEFT_OUT):
+        if any(name == left_out or name.startswith(left_out + ".") for left_out in self._left_out):
             return importlib.machinery.ModuleSpec(name, self, is_package=True)
         return None
 
@@ -60,19 +65,37 @@ def import_server() -> bool:
     Returns:
         Whether the parts could be left out.
     """
-    if _SERVER in sys.modules:
+    return _import("mcp.server.lowlevel", (*_HTTP_SERVER, *_CLIENT))
+
+
+def import_client() -> bool:
+    """Import `mcp.client.client` after the server; what `mcp` itself exports of the client stays a placeholder's.
+
+    Returns:
+        Whether the parts could be left out.
+    """
+    return _import("mcp.client.client", _HTTP_SERVER)
+
+
+def _import(module: str, left_out: Sequence[str]) -> bool:
+    if module in sys.modules:
         return False
-    finder = _Placeholders()
+    with _LOCK:
+        return _import_alone(module, left_out)
+
+
+def _import_alone(module: str, left_out: Sequence[str]) -> bool:
+    finder = _Placeholders(left_out)
     before = set(sys.modules)
     sys.meta_path.insert(0, finder)
     try:
-        importlib.import_module(_SERVER)
+        importlib.import_module(module)
     except Exception:  # noqa: BLE001 - an SDK of another shape: whatever it was, the plain import below tells
         sys.meta_path.remove(finder)
         for name in set(sys.modules) - before:
             if name.split(".")[0] in ("mcp", "mcp_types") or isinstance(sys.modules[name], _Placeholder):
                 del sys.modules[name]
-        importlib.import_module(_SERVER)
+        importlib.import_module(module)
         return False
     sys.meta_path.remove(finder)
     _take_away()

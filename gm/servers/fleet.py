@@ -1,0 +1,235 @@
+"""All MCP servers of a session: they start side by side, their tools come and go as verbs, all end with the worker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+
+from gm.errors import GmError
+from gm.run.run import Run
+from gm.servers.config import Config, ServerEntry, read_config
+from gm.servers.ignore import append_ignored, is_repository
+from gm.servers.matching import holds_match
+from gm.servers.server import Server, Surroundings, own_depth
+from gm.servers.tools import doubled_name, identifier, read_result, tool_verb, verb_name
+from gm.system.atomic import write_atomic
+from gm.system.paths import state_folder
+from gm.system.processes import ProcessStarter
+from gm.verbs.context import VerbContext
+from gm.verbs.registry import Registry, Verb
+
+DEEPEST = 2
+"""A gm that stands this deep below other gms starts no servers."""
+
+_LOOK_AGAIN_S = 60.0
+Changed = Callable[[], Awaitable[None]]
+
+
+class Fleet:
+    """The servers of a workspace.
+
+    Args:
+        run: where events go; changed by `use_run` when the session opens another one.
+        starter: starts processes in groups of their own.
+        verbs: gets a verb for each tool.
+        extra: a further configuration file.
+        changed: told when verbs came or went.
+
+    Attributes:
+        started: every server has come up or failed once.
+    """
+
+    def __init__(
+        self, run: Run, starter: ProcessStarter, verbs: Registry, extra: Path | None, changed: Changed
+    ) -> None:
+        self._run, self._verbs, self._extra, self._changed = run, verbs, extra, changed
+        self._around = Surroundings(run.workspace, starter, self._note, self._skip, self._tools_changed)
+        self._config = Config(())
+        self._servers: dict[str, Server] = {}
+        self._starts: dict[str, asyncio.Task[None]] = {}
+        self._ours: dict[str, list[str]] = {}
+        self._doubled: dict[str, str] = {}
+        self._dormant: dict[str, ServerEntry] = {}
+        self._looked = 0.0
+        self.started = False
+
+    def use_run(self, run: Run) -> None:
+        """Write events into another run of the same workspace from now on."""
+        self._run = run
+
+    # --- life ---
+
+    async def start(self) -> None:
+        """Read the configuration and start its servers, side by side; returns at once."""
+        if own_depth() >= DEEPEST:
+            self._run.record(
+                "mcp-config", problem=f"started {own_depth()} deep below other gms: no servers are started"
+            )
+            return
+        workspace, extra = self._run.workspace, self._extra
+        self._config = await anyio.to_thread.run_sync(lambda: read_config(workspace, extra))
+        for problem in self._config.problems:
+            self._run.record("mcp-config", source=problem.source, server=problem.server, problem=problem.message)
+        self._dormant = {entry.name: entry for entry in self._config.servers if entry.when is not None}
+        for entry in self._config.servers:
+            if entry.when is None:
+                self._launch(entry)
+        await self.look_again(at_once=True)
+        self.started = not self._starts
+
+    async def look_again(self, *, at_once: bool = False) -> None:
+        """Start servers whose `when` matches now; asked at most once a minute."""
+        now = time.monotonic()
+        if not self._dormant or (not at_once and now - self._looked < _LOOK_AGAIN_S):
+            return
+        self._looked = now
+        workspace = self._run.workspace
+        for name, entry in list(self._dormant.items()):
+            if await anyio.to_thread.run_sync(holds_match, workspace, entry.when or ""):
+                del self._dormant[name]
+                self._launch(entry)
+
+    def _launch(self, entry: ServerEntry) -> None:
+        server = Server(entry, self._around)
+        self._servers[entry.name] = server
+        self._starts[entry.name] = asyncio.ensure_future(self._bring_up(server))
+
+    async def _bring_up(self, server: Server) -> None:
+        await server.start()
+        if server.state == "running":
+            await self._ignore(server.entry)
+        await self._tools_changed(server)
+
+    async def _ignore(self, entry: ServerEntry) -> None:
+        if not entry.ignore:
+            return
+        workspace = self._run.workspace
+        if not is_repository(workspace):
+            self._run.record("gitignore", server=entry.name, state="skipped", lines=list(entry.ignore))
+            return
+        try:
+            added = await anyio.to_thread.run_sync(lambda: append_ignored(workspace, entry.ignore))
+        except OSError as error:
+            self._run.record("gitignore", server=entry.name, state="failed", reason=str(error))
+            return
+        if added:
+            self._run.record("gitignore", server=entry.name, state="added", lines=list(added))
+
+    async def stop(self) -> None:
+        """End all servers, side by side."""
+        for start in self._starts.values():
+            start.cancel()
+        await asyncio.gather(*(server.stop() for server in self._servers.values()), return_exceptions=True)
+
+    # --- verbs ---
+
+    async def _tools_changed(self, server: Server) -> None:
+        """Renew the verbs of a server from its list of tools."""
+        name = server.name
+        before = self._ours.pop(name, [])
+        for verb in before:
+            self._verbs.remove(verb)
+        own: list[str] = []
+        for tool in server.tools if server.state != "failed" else []:
+            own_name = str(tool["name"])
+            if own_name in server.entry.deny:
+                continue
+            verb = verb_name(name, own_name)
+            if verb in self._verbs:
+                self._skip(name, own_name, f"the verb {verb} is there already")
+                continue
+            self._verbs.add(tool_verb(name, tool, verb, self._caller(server)))
+            own.append(verb)
+            self._doubled[doubled_name(name, own_name)] = verb
+        self._ours[name] = own
+        self.started = self.started or all(start.done() or n == name for n, start in self._starts.items())
+        if own != before:
+            await self._changed()
+        await self._remember()
+
+    def _caller(self, server: Server) -> Callable[[VerbContext, str, dict[str, Any]], Awaitable[Any]]:
+        async def call(ctx: VerbContext, tool: str, arguments: dict[str, Any]) -> Any:
+            result = await server.call(tool, arguments)
+            folder = ctx.run.folder / "files"
+            return await anyio.to_thread.run_sync(lambda: read_result(server.name, tool, result, folder))
+
+        return call
+
+    def real_name(self, name: str) -> str:
+        """Return the verb that is meant by a name, for the doubled spelling `<server>_<server>_<tool>`."""
+        return self._doubled.get(name, name) if name not in self._verbs else name
+
+    def signatures(self) -> list[str]:
+        """Return the verbs of other servers as run_code's description names them."""
+        return [_short(self._verbs.get(verb)) for own in self._ours.values() for verb in own]
+
+    async def wait_for(self, code: str) -> None:
+        """Wait for servers that are still starting and that a body names; for all when it lists the verbs."""
+        for name, start in list(self._starts.items()):
+            if start.done():
+                continue
+            named = re.search(rf"\b{re.escape(identifier(name))}_\w", code) is not None
+            if named or re.search(r"\bgm\s*\.\s*verbs\s*\(", code):
+                seconds = self._servers[name].entry.startup_ms / 1000 + 1
+                await asyncio.wait([start], timeout=seconds)
+
+    # --- what people and contexts are told ---
+
+    def failures(self) -> tuple[str, ...]:
+        """Return a line for each server that is not usable."""
+        return tuple(
+            f"{server.name}: {server.state}: {server.error}"
+            for server in self._servers.values()
+            if server.state in ("failed", "unavailable")
+        )
+
+    @property
+    def waiting(self) -> str | None:
+        """What of the workspace waits to be trusted."""
+        return self._config.waiting
+
+    def _note(self, server: str, state: str, **fields: Any) -> None:
+        self._run.record("mcp-server", server=server, state=state, **fields)
+
+    def _skip(self, server: str, tool: str, reason: str) -> None:
+        self._run.record("mcp-tool-skipped", server=server, tool=tool, reason=reason)
+
+    async def _remember(self) -> None:
+        """Keep the names for the next start's description."""
+        path = cache_file(self._run.workspace)
+        text = json.dumps(self.signatures())
+        try:
+            await anyio.to_thread.run_sync(_keep, path, text.encode())
+        except (OSError, GmError):
+            return  # a cache; the next start lists the names a little later
+
+
+def _keep(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists() or path.read_bytes() != data:
+        write_atomic(path, data)
+
+
+def _short(verb: Verb) -> str:
+    return f"{verb.name}({', '.join(p.wire for p in verb.parameters if p.required)})"
+
+
+def cache_file(workspace: Path) -> Path:
+    """Return the file that keeps the signatures of other servers' verbs between two starts."""
+    return state_folder(workspace) / "cache" / "servers.json"
+
+
+def remembered_signatures(workspace: Path) -> list[str]:
+    """Return the signatures known from the last start; none when there is no such file."""
+    try:
+        loaded = json.loads(cache_file(workspace).read_bytes())
+    except (OSError, ValueError):
+        return []
+    return [text for text in loaded if isinstance(text, str)] if isinstance(loaded, list) else []
