@@ -62,6 +62,12 @@ def _code_end(event: Event) -> str:
     return f"body {event.get('body')} {_outcome(event)}{reason}"
 
 
+def _recovered(event: Event) -> str:
+    torn = event.get("torn")
+    where = torn.get("file") if isinstance(torn, dict) else torn
+    return f"log recovered: {event.get('skipped') or 0} bad lines skipped, torn tail {where or 'none'}"
+
+
 def _fallback(event: Event) -> str:
     hidden = {"seq", "ts", "kind", "of", "row", "prev"}
     shown = (f"{name}={_text(value)}" for name, value in event.items() if name not in hidden)
@@ -88,7 +94,7 @@ _TELLERS: dict[str, Callable[[Event], str]] = {
         f"a new worker took the run up; interrupted: {', '.join(map(str, e.get('interrupted') or [])) or 'nothing'}"
     ),
     "cancel-ignored": lambda e: f"the host cancelled {e.get('of')}; it ran on",
-    "recovered": lambda e: f"log recovered: {e.get('skipped')} bad lines skipped, torn tail {e.get('torn') or 'none'}",
+    "recovered": _recovered,
     "warning": lambda e: f"warning {e.get('code')}: {_text(e.get('message'))}",
     "end": lambda e: f"run ended, {len(e.get('gaps') or [])} gaps: {_text(e.get('summary'))}",
 }

@@ -294,12 +294,13 @@ async def _end(
             "events": run.log.counts(),
         },
         "ms": round((datetime.now(UTC) - began).total_seconds() * 1000),
-        "logSha256": await anyio.to_thread.run_sync(run.log.sha256),
     }
+    await anyio.to_thread.run_sync(run.log.sha256)  # so that the end event's own is computed from here on only
     seq = run.record("end", of=loop.call.seq, **fields)
     run.progress.ended = True
     await anyio.to_thread.run_sync(run.log.sync)
-    value = {"ended": True, "run": run.id, "seq": seq, **fields}
+    end = run.log.event(seq) or {}
+    value = {"ended": True, "run": run.id, "seq": seq, **fields, "logSha256": end.get("logSha256")}
     lines = [f"Run {run.id} has ended after {run.progress.step} steps (event {seq})."]
     lines += [f"gap: {gap.what}" + (f": {gap.why}" if gap.why else "") for gap in gaps]
     lines += [f"not named: {item.text}" for item in left]
