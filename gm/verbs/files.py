@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
+import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NotRequired, TypedDict
 
 from gm.errors import UsageError
+from gm.protocol.limits import RESULT_CHARACTERS
 from gm.system.names import show_path
 from gm.verbs import reading, textfile
 from gm.verbs.context import VerbContext
@@ -16,7 +20,9 @@ from gm.verbs.registry import verb
 from gm.verbs.threads import in_thread, interruptible
 
 _TOOL_LINES = 2_000
-_TOOL_CHARACTERS = 100_000
+_TOOL_CHARACTERS = RESULT_CHARACTERS - 3_000
+"""What a tool's result may hold as JSON; more would be cut in the middle, and `next` would lie."""
+
 _TOOL_LINE_CHARACTERS = 10_000
 _TOOL_ENTRIES = 200
 _BODY_ENTRIES = 1_000
@@ -59,9 +65,9 @@ async def read_file(
     """Read a text file, whole or by lines.
 
     In a body the text is the whole file, up to 50 MB; a larger one needs `offset` and `limit`. As a tool it is at most
-    2,000 lines or 100,000 characters, lines over 10,000 characters are cut, and the answer says how to go on. The text
-    has the file's own line endings and no byte-order mark. A file that is neither UTF-8 nor Unicode with a mark is
-    read as an 8-bit encoding (`guessed`), in which every byte is one character, or is binary.
+    2,000 lines or 42,000 characters of JSON, lines over 10,000 characters are cut, and the answer says how to go on.
+    The text has the file's own line endings and no byte-order mark. A file that is neither UTF-8 nor Unicode with a
+    mark is read as an 8-bit encoding (`guessed`), in which every byte is one character, or is binary.
 
     Args:
         path: the file, from the workspace when relative; also a `skill://` URI.
@@ -100,7 +106,37 @@ async def read_file(
     )
     whole = not tool and offset is None and limit is None
     found = await interruptible(lambda go_on: reading.read_text(file, encoding, window, whole=whole, go_on=go_on))
+    if tool and found.lines is not None:
+        found = replace(found, lines=_fitting(found.lines))
     return _shown_text(ctx, file, found, window)
+
+
+def _fitting(lines: reading.Lines) -> reading.Lines:
+    """Leave out lines at the end until the rest fits into a tool's result; a single line is cut."""
+    room = _TOOL_CHARACTERS
+    parts: list[str] = []
+    for part in _split(lines.text):
+        size = len(json.dumps(part, ensure_ascii=False)) - 2
+        if size > room:
+            break
+        parts.append(part)
+        room -= size
+    if sum(map(len, parts)) == len(lines.text):
+        return lines
+    clipped = lines.clipped
+    if not parts:
+        first = _split(lines.text)[0]
+        parts = [first[: _TOOL_CHARACTERS // 6]]  # a character is at most six as JSON
+        clipped = [(lines.first, dict(lines.clipped).get(lines.first, len(first.rstrip("\r\n"))))]
+    last = lines.first + len(parts) - 1
+    clipped = [(line, length) for line, length in clipped if line <= last]
+    return reading.Lines("".join(parts), lines.first, len(parts), True, lines.total, clipped)
+
+
+def _split(text: str) -> list[str]:
+    ending = "\n" if "\n" in text else "\r"
+    *lines, rest = text.split(ending)
+    return [line + ending for line in lines] + ([rest] if rest else [])
 
 
 def _shown_text(ctx: VerbContext, file: Path, found: reading.FileText, window: reading.Window) -> ReadResult:
@@ -124,7 +160,7 @@ def _shown_text(ctx: VerbContext, file: Path, found: reading.FileText, window: r
     notes = []
     if lines.clipped:
         result["clipped"] = [{"line": line, "length": length} for line, length in lines.clipped]
-        notes.append(f"{len(lines.clipped)} lines were cut at {window.clip:,} characters; a body reads them whole")
+        notes.append(f"{len(lines.clipped)} lines were cut, see `clipped`; a body reads them whole")
     if lines.more:
         of = f" of {lines.total}" if lines.total is not None else ""
         notes.append(f"lines {lines.first} to {following - 1}{of}; go on with offset={following}")
@@ -253,11 +289,16 @@ async def list_dir(
     def work() -> ListResult:
         shown = ((show_path(name), name) for name in os.listdir(folder))
         names = sorted(pair for pair in shown if pair[0].startswith(prefix))
-        page = names[offset : offset + count]
+        page, room = [], _TOOL_CHARACTERS if ctx.surface == "tool" else sys.maxsize
+        for text, name in names[offset : offset + count]:
+            page.append(_entry(folder, name, text))
+            room -= len(json.dumps(page[-1])) + 2
+            if room < 2_000:
+                break
         following = offset + len(page)
         result: ListResult = {
             "path": ctx.show(folder),
-            "entries": [_entry(folder, name, text) for text, name in page],
+            "entries": page,
             "total": len(names),
             "offset": offset,
             "next": following if page and following < len(names) else None,

@@ -28,8 +28,10 @@ from gm.verbs.shielded import to_the_end
 from gm.verbs.threads import in_thread
 
 MAX_TIMEOUT_MS = 24 * 3600 * 1000
-_TOOL_BYTES = 30_000
-_BODY_BYTES = 4_000_000
+_TOOL_BYTES = (24_000, 12_000)
+"""Of stdout and stderr, so that a tool's result holds both (`RESULT_CHARACTERS`)."""
+
+_BODY_BYTES = (4_000_000, 4_000_000)
 _PIPE_GRACE_S = 0.3
 """How long after the shell's end its pipes may stay open before the answer leaves without waiting for them."""
 
@@ -94,7 +96,7 @@ async def run_shell(
     Returns:
         `ok` (status 0)`, exit, signal` (that ended it; `exit` is 128 and its number then)`, stdout, stderr, shell,
         cwd, ms, seq` (of the `shell` event, which may be a row's witness when `ok`)`; timedOut, pipeStillOpen` (a
-        process that it left behind holds its output)`, note`. Output that is long (4 MB in a body, 30 KB as a tool)
+        process that it left behind holds its output)`, note`. Output that is long (4 MB in a body, 24 KB as a tool)
         shows head and tail; `stdoutBlob` and `stderrBlob` `{sha256, size, path}` then hold it whole, up to 256 MB, and
         also when it is not UTF-8 (such bytes are shown as `\xe9`).
 
@@ -154,9 +156,10 @@ class _Life:
             still_open = not await self._ended(pipes)
             for pipe in pipes:
                 pipe.close()
-            limit = _TOOL_BYTES if self.ctx.surface == "tool" else _BODY_BYTES
+            limits = _TOOL_BYTES if self.ctx.surface == "tool" else _BODY_BYTES
             blobs = self.ctx.run.log.blobs
-            shown = await in_thread(lambda: [s.shown(limit, blobs, strip=self.strip) for s in (stdout, stderr)])
+            streams = list(zip((stdout, stderr), limits, strict=True))
+            shown = await in_thread(lambda: [s.shown(limit, blobs, strip=self.strip) for s, limit in streams])
         return self._result(status, reason, still_open, round((time.monotonic() - begun) * 1000), *shown)
 
     async def _start(self, stack: ExitStack, pipes: tuple[Pipe, Pipe]) -> Child:

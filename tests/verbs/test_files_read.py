@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gm.errors import GmError
+from gm.protocol.limits import RESULT_CHARACTERS
 from gm.verbs import reading, textfile
 
 
@@ -77,12 +78,39 @@ def test_a_tool_gets_2000_lines_and_how_to_go_on(call: Any, workspace: Path) -> 
     assert result["lines"] == 4500
 
 
-def test_a_tool_gets_100_kb_at_most(call: Any, workspace: Path) -> None:
-    (workspace / "a.txt").write_text("".join(f"{number:05} {'y' * 494}\n" for number in range(1000)))
+def test_a_tools_result_fits_whole_lines_into_what_a_result_may_hold(call: Any, workspace: Path) -> None:
+    text = "".join(f"{number:05} {chr(34) * 94}\n" for number in range(1000))
+    (workspace / "a.txt").write_text(text)
+    seen, offset = "", 1
+    while offset:
+        result = call("read_file", "tool", path="a.txt", offset=offset)
+        assert len(json.dumps(result, ensure_ascii=False)) <= RESULT_CHARACTERS
+        assert result["text"].endswith("\n")
+        assert result["count"] > 200 or not result["next"]
+        seen += result["text"]
+        offset = result["next"]
+    assert seen == text
+
+
+def test_a_line_that_is_too_long_even_for_a_result_is_cut_further(call: Any, workspace: Path) -> None:
+    (workspace / "a.txt").write_text("\x01" * 9_000 + "\nnext\n")
     result = call("read_file", "tool", path="a.txt")
-    assert len(result["text"]) <= 100_000
-    assert result["text"].endswith("\n")
-    assert result["next"] == result["count"] + 1 == 200
+    assert len(json.dumps(result)) <= RESULT_CHARACTERS
+    assert result["clipped"] == [{"line": 1, "length": 9_000}]
+    assert result["next"] == 2
+    assert call("read_file", "tool", path="a.txt", offset=2)["text"] == "next\n"
+
+
+def test_a_page_of_long_names_fits_into_a_result(call: Any, workspace: Path) -> None:
+    for number in range(200):
+        (workspace / f"{number:03}{'ü' * 120}").touch()
+    names, offset = [], 0
+    while offset is not None:
+        result = call("list_dir", "tool", prefix="", offset=offset)
+        assert len(json.dumps(result)) <= RESULT_CHARACTERS
+        names += [entry["name"] for entry in result["entries"]]
+        offset = result["next"]
+    assert len(names) == len(set(names)) == result["total"] == 202
 
 
 def test_a_tool_gets_a_5_mb_line_cut_with_its_length(call: Any, workspace: Path) -> None:
