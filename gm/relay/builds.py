@@ -105,18 +105,20 @@ class Installed:
         """Remember that a build is bad: this relay itself, the others through gm's home, in a process of its own.
 
         `gm update --give-up` marks the build in `state.json`, so that no updater installs it again, and flips
-        `current` back; it may have to wait for an update that is under way.
+        `current` back; it may have to wait for an update that is under way. It is tagged as a background job, so that
+        it outlives the clearing up behind the worker that died and the relay itself.
         """
         self._rejected.add(build.name)
         import subprocess
 
+        from gm.system.descendants import JOB_VARIABLE
         from gm.system.environ import child_environment
         from gm.system.program import self_command
 
         with contextlib.suppress(OSError):
             subprocess.Popen(
                 self_command("update", "--give-up", build.name, "--reason", reason[:500]),
-                env=child_environment(),
+                env=child_environment({JOB_VARIABLE: "give-up"}),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -219,6 +219,8 @@ class Supervisor:
         worker = self._processes.pop(event.boot)
         self._retiring.pop(event.boot, None)
         worker.process.tree.kill_group()
+        if not self._stopping:
+            self._sweep()
         if worker is self._worker:
             self._worker = None
             self.connection.detach()
@@ -227,7 +229,6 @@ class Supervisor:
         elif not self._stopping:
             self._update.ended(worker, describe(event.status))
         if not self._stopping:
-            self._sweep()
             self.tick(now)
 
     def _died(self, worker: Worker, status: int, now: float) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.relay.host import ENVELOPE, Host, wait_until
+from tests.relay.host import ENVELOPE, ROOT, Host, wait_until
 
 posix_only = pytest.mark.skipif(sys.platform == "win32", reason="the fake builds are symlinks and /usr/bin/env")
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="finds the worker through /proc")
@@ -232,3 +234,19 @@ def test_the_installed_builds_are_found_through_the_pointer(tmp_path: Path, monk
     assert builds.current() is None
     monkeypatch.setattr(sys, "executable", str(tmp_path / "elsewhere" / "gm"))
     assert Installed().current() is None
+
+
+@linux_only
+def test_the_process_that_gives_a_build_up_outlives_the_clearing_up(tmp_path: Path) -> None:
+    code = """
+        import os
+        from gm.relay.builds import Build, Installed
+        from gm.system.descendants import kill_descendants
+        Installed().reject(Build("bad", ()), "it is bad")
+        kill_descendants()
+        print(open(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read().split())
+    """
+    environment = {**os.environ, "GMNEW_HOME": str(tmp_path)}
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() != "[]"
