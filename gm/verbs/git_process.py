@@ -44,6 +44,7 @@ async def git(
 
     Raises:
         Unavailable: `git_missing`, `git_timeout`.
+        UsageError: `output_too_large`.
     """
     done = await _once(ctx, args, stdin, read, timeout, folder or ctx.workspace)
     for pause in () if read else _LOCK_PAUSES_S:
@@ -62,6 +63,9 @@ async def _once(
     ended = await run_program(ctx, argv, folder=folder, environment=environment, stdin=stdin, timeout=timeout)
     if ended is None:
         raise timed_out(args, timeout)
+    if ended.cut:
+        message = f"git {args[0]} printed more than 64 MiB."
+        raise UsageError("output_too_large", message, "Ask for less: fewer `paths`, a shorter `range`, `stat`.")
     return Finished(tuple(args), ended.exit, ended.stdout, ended.stderr)
 
 

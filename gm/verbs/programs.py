@@ -17,11 +17,17 @@ _MAX_OUTPUT_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A program that has ended by itself; the first 64 MiB of each output."""
+    """A program that has ended by itself.
+
+    Attributes:
+        stdout: the first 64 MiB of it; `cut` when there was more.
+        stderr: the first 64 MiB of it.
+    """
 
     exit: int
     stdout: bytes
     stderr: bytes
+    cut: bool
 
 
 async def run_program(
@@ -67,7 +73,7 @@ async def run_program(
             if status is None:
                 with anyio.CancelScope(shield=True):
                     await child.end()
-        return None if status is None else Ended(status, _content(out), _content(err))
+        return None if status is None else Ended(status, _content(out), _content(err), bool(out.read(1)))
 
 
 def _content(file: IO[bytes]) -> bytes:

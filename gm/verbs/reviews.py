@@ -55,7 +55,8 @@ async def review_packet(
     """Write a self-contained packet for a second, fresh reader, who attacks the work.
 
     Args:
-        spec: files that say what was to be done, also outside the workspace; `path`, `path:12` or `path:12-40`.
+        spec: files that say what was to be done, also outside the workspace; `path`, `path:12` or `path:12-40`. A text
+            of several lines is the specification itself.
         references: further files in that form, shown with their line numbers.
         diff: a range (`main...HEAD`), one revision that the working tree is compared with, or a diff's text.
         files: files of the work, whole or in parts, with line numbers.
@@ -75,7 +76,7 @@ async def review_packet(
     Example:
         packet = await gm.review_packet(spec="docs/spec.md", diff="main...HEAD", question="What is not met?")
     """
-    parts = [await _part(ctx, place, "Specification", numbers=False) for place in _list(spec)]
+    parts = [await _specification(ctx, text) for text in _list(spec)]
     if not parts:
         raise UsageError("empty_spec", "A packet needs a `spec`.", "Name the file that says what was to be done.")
     claims = await _claims(ctx, row, question)
@@ -83,7 +84,8 @@ async def review_packet(
         parts.append(Part("Diff" if "\n" in diff else f"Diff {diff}", await _diff(ctx, diff), code=True))
     parts += [await _part(ctx, place, "File") for place in files or []]
     parts += [await _part(ctx, place, "Reference") for place in references or []]
-    title = " ".join((question or f"Review of {', '.join(_list(spec))}").split())[:80]
+    named = ", ".join(text for text in _list(spec) if "\n" not in text) or "the specification"
+    title = " ".join((question or f"Review of {named}").split())[:80]
     packet = await anyio.to_thread.run_sync(write_packet, ctx.workspace, title, claims, parts)
     path = ctx.show(packet.path)
     if not packet.existed:
@@ -105,6 +107,12 @@ async def review_packet(
 
 def _list(value: list[str] | str) -> list[str]:
     return [value] if isinstance(value, str) else value
+
+
+async def _specification(ctx: VerbContext, spec: str) -> Part:
+    if "\n" in spec:
+        return Part("Specification", spec)
+    return await _part(ctx, spec, "Specification", numbers=False)
 
 
 async def _part(ctx: VerbContext, place: str, what: str, *, numbers: bool = True) -> Part:

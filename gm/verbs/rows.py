@@ -113,6 +113,7 @@ async def prd_add(
         row_not_resolved: `from` names a row that is open or parked.
         row_exists: the id is taken.
         after_cycle: `after` would lead in a circle.
+        too_long: the front matter would be over 64 KB, or the file over 1 MB.
 
     Example:
         await gm.prd_add(title="Parse dates with a zone", doneWhen="pytest tests/test_dates.py passes")

@@ -10,7 +10,7 @@ from typing import Any
 
 from gm.errors import Conflict
 from gm.system.atomic import write_atomic
-from gm.work.plan import CLOSES, now, plan_lock, read_regular
+from gm.work.plan import CLOSES, make_folder, now, plan_lock, read_regular
 from gm.work.rows import Row, row_path
 
 
@@ -81,7 +81,7 @@ def swap_in(workspace: Path, row: str, text: str) -> Swap:
             message = f"{CLOSES}/{row}.txt is there already."
             raise Conflict("close_exists", message, "Another close has that id; look at both, then delete one.")
         swap = Swap(close, path, read_regular(path))
-        close.parent.mkdir(exist_ok=True)
+        make_folder(close.parent)
         write_atomic(close, text.encode("utf-8", "backslashreplace"))
         path.unlink()
         return swap

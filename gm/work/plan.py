@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import secrets
@@ -18,6 +19,7 @@ from gm.system.atomic import sync_folder
 from gm.system.locks import FileLock
 from gm.system.names import show_path
 from gm.system.paths import state_folder
+from gm.work.frontmatter import BrokenFrontMatter, parse
 
 ROWS = "work/rows"
 UNKNOWNS = "work/unknowns"
@@ -94,22 +96,52 @@ def create(folder: Path, name: Callable[[], str], render: Callable[[str], bytes]
     A reader sees no file or the whole one: the bytes are written beside it and linked to the name.
 
     Raises:
+        UsageError: `too_long`.
         OSError: the folder cannot be made or written.
         FileExistsError: `name` gave the same taken name twice (it is not random).
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     taken: set[str] = set()
     while True:
         drawn = name()
         path = folder / f"{drawn}.md"
         try:
-            _write_new(path, render(drawn))
+            _write_new(path, fitting(render(drawn)))
         except FileExistsError:
             if drawn in taken:
                 raise
             taken.add(drawn)
             continue
         return drawn
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder of the plan.
+
+    Raises:
+        NotADirectoryError: something else stands at its name.
+        OSError: it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise NotADirectoryError(errno.ENOTDIR, "a part of it is no folder", str(folder)) from error
+
+
+def fitting(data: bytes) -> bytes:
+    """Return the bytes of a file of the plan, unless gm could not read them back.
+
+    Raises:
+        UsageError: `too_long`.
+    """
+    try:
+        parse(data)
+        if len(data) <= MAX_FILE_BYTES:
+            return data
+        reason = f"it would be larger than {MAX_FILE_BYTES} bytes"
+    except BrokenFrontMatter as error:
+        reason = error.reason
+    raise UsageError("too_long", f"The file cannot be written: {reason}.", "Say it shorter; details go to the wiki.")
 
 
 def _write_new(path: Path, data: bytes) -> None:

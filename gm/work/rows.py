@@ -11,7 +11,19 @@ from gm.errors import Conflict, NotFound, Refused, UsageError
 from gm.system.atomic import write_atomic
 from gm.system.names import show_path
 from gm.work.frontmatter import BrokenFrontMatter, Value, parse, render, splice
-from gm.work.plan import CLOSES, ROWS, check_id, create, find, markdown_files, new_id, now, plan_lock, read_regular
+from gm.work.plan import (
+    CLOSES,
+    ROWS,
+    check_id,
+    create,
+    find,
+    fitting,
+    markdown_files,
+    new_id,
+    now,
+    plan_lock,
+    read_regular,
+)
 
 Status = Literal["open", "parked", "resolved"]
 
@@ -149,7 +161,7 @@ def add_row(
         The row, and whether it was there already.
 
     Raises:
-        UsageError: `empty_title`, `bad_id`, `after_cycle`.
+        UsageError: `empty_title`, `bad_id`, `after_cycle`, `too_long`.
         NotFound: `row_missing`, for an id in `after` or `continues`.
         Conflict: `row_exists`.
         Refused: `row_not_resolved`, `continues` names a row that is still open or parked.
@@ -177,7 +189,7 @@ def add_row(
             "created": now(),
             "after": list(dict.fromkeys(after)),
             "doneWhen": done_when,
-            "tags": list(dict.fromkeys(tags)),
+            "tags": list(dict.fromkeys(word for tag in tags if (word := " ".join(tag.split())))),
             "from": continues,
         }
         try:
@@ -312,7 +324,7 @@ def change_row(workspace: Path, row: str, changes: dict[str, Value]) -> Row:
     """
     path = row_path(workspace, row)
     try:
-        write_atomic(path, splice(read_regular(path), changes))
+        write_atomic(path, fitting(splice(read_regular(path), changes)))
         return read_row(path)
     except BrokenFrontMatter as error:
         raise broken_file(f"{ROWS}/{path.name}", error) from None

@@ -12,7 +12,19 @@ from gm.errors import NotFound, Refused, UsageError
 from gm.system.atomic import write_atomic
 from gm.system.names import read_path
 from gm.work.frontmatter import BrokenFrontMatter, Value, parse, render, splice
-from gm.work.plan import ROWS, UNKNOWNS, check_id, create, find, markdown_files, new_id, now, plan_lock, read_regular
+from gm.work.plan import (
+    ROWS,
+    UNKNOWNS,
+    check_id,
+    create,
+    find,
+    fitting,
+    markdown_files,
+    new_id,
+    now,
+    plan_lock,
+    read_regular,
+)
 from gm.work.rows import Broken, as_broken, broken_file
 
 _URL = re.compile(r"https?://[^\s/]+(/\S*)?", re.IGNORECASE)
@@ -161,7 +173,7 @@ def load_unknown(workspace: Path, unknown: str) -> Unknown:
 def _change(workspace: Path, unknown: str, changes: dict[str, Value]) -> Unknown:
     path = find(workspace / UNKNOWNS, unknown, "unknown", "unknown_list")
     try:
-        write_atomic(path, splice(read_regular(path), changes))
+        write_atomic(path, fitting(splice(read_regular(path), changes)))
         return read_unknown(path)
     except BrokenFrontMatter as error:
         raise broken_file(f"{UNKNOWNS}/{path.name}", error) from None

@@ -7,6 +7,7 @@ file that the row covers. A row covers the paths of the `write` events that carr
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import stat
@@ -197,7 +198,7 @@ def covers(paths: Iterable[str], workspace: Path, digests: Digests) -> tuple[dic
     found: dict[str, str | None] = {}
     characters = left = 0
     for path in paths:
-        characters += len(path) + 80
+        characters += len(json.dumps(path)) + 72  # as the log writes it
         if characters > MAX_COVERS_CHARACTERS:
             left += 1
         else:
@@ -258,6 +259,11 @@ class Stale:
         return f"the witness of {self.row} (event {self.event}) is stale: {named} changed after it"
 
 
+def _names_files(covers: Any) -> bool:
+    """Tell whether an event's `covers` is what we wrote, and not the trace of a blob."""
+    return isinstance(covers, dict) and all(value is None or isinstance(value, str) for value in covers.values())
+
+
 def stale_witnesses(events: Iterable[Event], workspace: Path, digests: Digests | None = None) -> list[Stale]:
     """Return the resolved rows of a run whose covered files have changed since.
 
@@ -272,7 +278,7 @@ def stale_witnesses(events: Iterable[Event], workspace: Path, digests: Digests |
     resolved: dict[str, Event] = {}
     for event in events:
         row = str(event.get("id"))
-        if event.get("op") == "resolve" and isinstance(event.get("covers"), dict):
+        if event.get("op") == "resolve" and _names_files(event.get("covers")):
             resolved[row] = event
         elif event.get("op") == "delete":
             resolved.pop(row, None)

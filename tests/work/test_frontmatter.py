@@ -87,3 +87,58 @@ def test_whatever_is_written_is_read_back(title: str, tags: list[str], reason: s
 
 def test_a_lone_surrogate_becomes_a_replacement_character() -> None:
     assert parse(render({"title": "a\ud800b"}, "x\ud800")).text("title") == "a\ufffdb"
+
+
+KEYS = ["status", "title", "after", "resolved", "own", "other-key", "'quoted key'"]
+VALUES = [
+    " open",
+    " 'single # no comment'",
+    ' "double: \\" quote"',
+    "",
+    " ~",
+    " [a, b, {c: d}]",
+    " {event: 3, at: x}",
+    "\n- a\n- b: c\n  d: e",
+    "\n  - a\n  # inside\n  - b",
+    "\n  key: value\n  more:\n    deep: 1",
+    " |\n  block\n\n  text",
+    " >-\n  folded\n  text\n",
+    " plain that\n  goes on",
+    " !!str 5",
+]
+COMMENTS = ["", "  # a comment"]
+BETWEEN = ["", "\n# on its own", "\n"]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(VALUES), st.sampled_from(COMMENTS), st.sampled_from(BETWEEN)), min_size=7, max_size=7
+    ),
+    st.permutations(KEYS),
+    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from(["status", "resolved", "after"]),
+)
+def test_a_change_of_one_key_leaves_the_lines_of_all_others(
+    values: list[tuple[str, str, str]], keys: list[str], newline: str, changed: str
+) -> None:
+    entries = []
+    for key, (value, comment, between) in zip(keys, values, strict=True):
+        ends = value.lstrip().startswith(("|", ">")) or "\n" in value
+        entries.append((key, f"{key}:{value}{'' if ends else comment}", between))
+    text = "".join(f"{entry}{between}\n" for _, entry, between in entries)
+    data = f"---\n{text}---\nbody".replace("\n", newline).encode()
+    for new in ({changed: "new value"}, {changed: {"event": 1}}, {changed: None}):
+        result = splice(data, new)  # type: ignore[arg-type]
+        assert result.endswith(f"---{newline}body".encode())
+        for key, entry, _ in entries:
+            if key != changed:
+                assert entry.replace("\n", newline).encode() in result
+        for line in data.splitlines():
+            if line.startswith(b"#"):
+                assert line in result.splitlines()
+        front = parse(result)
+        if new[changed] is None:
+            assert changed not in front.nodes
+        elif new[changed] == "new value":
+            assert front.text(changed) == "new value"

@@ -173,3 +173,24 @@ def test_two_branches_that_add_and_close_rows_of_one_title_merge_without_conflic
     repository("merge", "-q", "--no-edit", "one")
     board = read_board(workspace)
     assert (board.count("open"), board.count("resolved"), board.broken) == (2, 2, ())
+
+
+def test_what_could_not_be_read_back_is_not_written(workspace: Path) -> None:
+    row = add_row(workspace, "A", tags=["two\n---\nlines", " "])[0]
+    assert row.tags == ("two --- lines",)
+    for change in (
+        lambda: add_row(workspace, "B", done_when="x" * 70_000),
+        lambda: add_row(workspace, "B", body="x" * 1_100_000),
+        lambda: park_row(workspace, row.id, "x" * 70_000),
+    ):
+        with pytest.raises(UsageError) as raised:
+            change()
+        assert code(raised) == "too_long"
+    assert [known.status for known in read_rows(workspace)[0]] == ["open"]
+
+
+def test_a_file_where_the_folder_should_be_is_named(workspace: Path) -> None:
+    (workspace / "work").write_text("mine\n")
+    with pytest.raises(NotADirectoryError):
+        add_row(workspace, "A", row="a")
+    assert read_board(workspace).rows == ()
