@@ -62,6 +62,11 @@ def _code_end(event: Event) -> str:
     return f"body {event.get('body')} {_outcome(event)}{reason}"
 
 
+def _server(event: Event) -> str:
+    detail = f"{event['tools']} tools" if "tools" in event else _text(event.get("reason"))
+    return f"server {event.get('server')} {event.get('state')}" + (f": {detail}" if detail else "")
+
+
 def _recovered(event: Event) -> str:
     torn = event.get("torn")
     where = torn.get("file") if isinstance(torn, dict) else torn
@@ -95,6 +100,10 @@ _TELLERS: dict[str, Callable[[Event], str]] = {
     ),
     "cancel-ignored": lambda e: f"the host cancelled {e.get('of')}; it ran on",
     "recovered": _recovered,
+    "mcp-server": _server,
+    "mcp-config": lambda e: f"server configuration: {_text(e.get('problem'))}",
+    "mcp-tool-skipped": lambda e: f"tool {e.get('tool')} of {e.get('server')} skipped: {_text(e.get('reason'))}",
+    "gitignore": lambda e: f".gitignore for {e.get('server')} {e.get('state')}: {' '.join(e.get('lines') or [])}",
     "warning": lambda e: f"warning {e.get('code')}: {_text(e.get('message'))}",
     "end": lambda e: f"run ended, {len(e.get('gaps') or [])} gaps: {_text(e.get('summary'))}",
 }

@@ -202,7 +202,7 @@ def _render(s: Situation, rows: int, events: int, entries: int) -> str:
         lines += _entries(list(s.background), entries, "gm.job_status()")
     lines += _git_lines(s.git, entries)
     if s.servers:
-        lines.append("servers that failed:")
+        lines.append("servers that cannot be used:")
         lines += _entries([_line(text) for text in s.servers], entries, "gm servers (in a shell)")
     if s.update:
         lines.append(f"update: {_line(s.update)}")

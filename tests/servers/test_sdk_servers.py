@@ -70,4 +70,4 @@ def test_a_server_over_http_that_is_not_there_fails_alone_with_the_reason(
     answer = host.call("run_code", code="await gm.sdk_add(a=1, b=2)")
     assert answer.failed
     context = host.call("next_context").text
-    assert "servers that failed:\n- sdk: failed" in context
+    assert "servers that cannot be used:\n- sdk: failed" in context
