@@ -145,7 +145,8 @@ def timings(repository: Path, name: str) -> list[str]:
     program = (
         "import sys, time; start = time.perf_counter()\n"
         "from pathlib import Path; from gm.code.callers import find_callers\n"
-        "r = find_callers(Path(sys.argv[1]), sys.argv[2]); print(time.perf_counter() - start, time.process_time(), r['sureTotal'])"
+        "r = find_callers(Path(sys.argv[1]), sys.argv[2])\n"
+        "print(time.perf_counter() - start, time.process_time(), r['sureTotal'])"
     )
 
     def run() -> tuple[float, float]:
