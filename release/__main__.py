@@ -188,6 +188,20 @@ def mirror(url: str, out: Path) -> None:
 
 
 @release.command()
+@click.option("--update-url", required=True, help="The manifest's URL that the scripts ask.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True)
+def scripts(update_url: str, out: Path) -> None:
+    """Write install.sh and install.ps1 with the manifest's URL in them."""
+    from release.freeze import ROOT
+
+    out.mkdir(parents=True, exist_ok=True)
+    for name in ("install.sh", "install.ps1"):
+        text = (ROOT / "installer" / name).read_text("utf-8")
+        (out / name).write_text(text.replace("@UPDATE_URL@", update_url), "utf-8", newline="\n")
+        click.echo(out / name)
+
+
+@release.command()
 @click.argument("name")
 def key(name: str) -> None:
     """Print a new key pair called NAME: the private half for the secret, the public half for the builds."""

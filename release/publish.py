@@ -17,6 +17,7 @@ from release.freeze import ReleaseFailed
 from release.store import Store
 
 MANIFEST = "manifest.json"
+SCRIPTS = ("install.sh", "install.ps1")
 KEPT = 3
 """So many manifests, the live one among them, keep their archives."""
 
@@ -185,8 +186,8 @@ def prune(store: Store) -> list[str]:
         return []
     names = store.names()
     serials = sorted((int(name[9:-5]) for name in names if _is_kept_manifest(name)), reverse=True)
-    keep = {MANIFEST, *(f"manifest-{serial}.json" for serial in serials[:KEPT])}
-    for name in sorted(keep):
+    keep = {MANIFEST, *SCRIPTS, *(f"manifest-{serial}.json" for serial in serials[:KEPT])}
+    for name in sorted(keep - set(SCRIPTS)):
         body = store.read(name)
         if body is not None:
             keep |= {entry.file for entry in read(load(body)).targets.values()}

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from gm.errors import NotFound, UsageError
+from gm.errors import Conflict, NotFound, UsageError
 from gm.system.builds import own_build
 from gm.system.paths import is_frozen
 from installer.layout import Home, default_home
@@ -143,8 +143,8 @@ def uninstall(keep_builds: bool) -> None:
 @click.command()
 @click.option("--fix", is_flag=True, help="Mend what can be mended here.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
-def doctor(fix: bool, as_json: bool) -> int:
-    """Look for what keeps gm from working or from being found. Exit status 1 when something is wrong."""
+def doctor(fix: bool, as_json: bool) -> None:
+    """Look for what keeps gm from working or from being found. Exit status 1 when something stays wrong."""
     from installer.doctor import Diagnosis, examine, mend
     from installer.hosts.catalog import Places
 
@@ -171,7 +171,9 @@ def doctor(fix: bool, as_json: bool) -> int:
                 click.echo(f"       {hint}")
         if not done:
             click.echo("Everything is in order.")
-    return 0 if all(item.state == "fixed" for item in done) else 1
+    wrong = sum(item.state != "fixed" for item in done)
+    if wrong:
+        raise Conflict("not_in_order", f"{wrong} {'thing is' if wrong == 1 else 'things are'} not in order")
 
 
 @click.command()

@@ -48,6 +48,10 @@ def main(step: str, *arguments: str) -> None:
 
         file, program = Path(arguments[0]), arguments[1]
         register(home, [Registration(HOSTS["claude-code"], file, Command(program))], look_again=0)
+    elif step == "uninstall":
+        from installer.uninstall import uninstall
+
+        uninstall(home, Path(arguments[0]))
     elif step == "rewrite":
         rewrite(Path(arguments[0]), float(arguments[1]))
     elif step == "hold":
