@@ -185,9 +185,10 @@ def _settle_in(workspace: Path, gm: Gm) -> None:
         import shutil
 
         sys.executable = shutil.which("python3") or ""
-    for name in [name for name in sys.modules if name == "gm" or name.startswith("gm.")]:
-        del sys.modules[name]
-    if not (workspace / "gm").is_dir() and not (workspace / "gm.py").is_file():
+    if (workspace / "gm").is_dir() or (workspace / "gm.py").is_file():
+        for name in [name for name in sys.modules if name == "gm" or name.startswith("gm.")]:
+            del sys.modules[name]
+    else:
         sys.modules["gm"] = gm  # type: ignore[assignment]
 
 
