@@ -386,8 +386,7 @@ def json_schema(kind: Any, *, nullable: bool = False) -> JsonSchema:
 def _or_null(schema: JsonSchema) -> JsonSchema:
     if not schema:
         return schema
-    if isinstance(schema.get("type"), str) and "enum" not in schema:
-        return {**schema, "type": [schema["type"], "null"]}
+    # Not `"type": [..., "null"]`: some hosts map schemas to a dialect with one type each, and drop the tool.
     return {"anyOf": [*schema.get("anyOf", [schema]), {"type": "null"}]}
 
 

@@ -96,8 +96,8 @@ def test_paths_that_no_system_takes_are_wrong_input(call: Any, verb: str) -> Non
 
 def test_what_may_be_null_in_a_result_is_so_in_its_schema(call: Any) -> None:
     properties = call.registry.get("write_file").output_schema["properties"]
-    assert properties["before"]["type"] == ["string", "null"]
+    assert properties["before"] == {"anyOf": [{"type": "string"}, {"type": "null"}]}
     assert properties["after"]["type"] == "string"
     properties = call.registry.get("run_shell").input_schema["properties"]
-    assert properties["env"]["additionalProperties"]["type"] == ["string", "null"]
+    assert properties["env"]["additionalProperties"] == {"anyOf": [{"type": "string"}, {"type": "null"}]}
     assert properties["cwd"]["type"] == "string"

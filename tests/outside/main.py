@@ -1,0 +1,67 @@
+"""Runs the judges, one after the other, and prints a line for each."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+from tests.outside.scratch import Scratch, default_folder
+from tests.outside.stage import CHECKOUT
+from tests.outside.verdict import Unavailable, Verdict
+
+JUDGES = ("inspector", "conformance", "sdk", "fastmcp", "codex", "claude")
+Judge = Callable[[Scratch, str, str], list[Verdict]]
+
+
+def main() -> int:
+    """Run what the command line names; 0 when everything passed, 1 for a failure, 3 for a judge that was not to be had."""
+    arguments = _arguments()
+    if arguments.list:
+        for name in JUDGES:
+            print(f"{name}: {(import_module(f'tests.outside.{name}').__doc__ or '').strip().splitlines()[0]}")
+        return 0
+    if arguments.clean:
+        shutil.rmtree(arguments.scratch, ignore_errors=True)
+        return 0
+    scratch = Scratch(arguments.scratch)
+    programs = [(CHECKOUT, "source")]
+    if arguments.frozen is not None:
+        programs.append((str(arguments.frozen.resolve()), "frozen"))
+    status = 0
+    for name in arguments.only or JUDGES:
+        judge: Judge = import_module(f"tests.outside.{name}").judge
+        for program, what in programs:
+            status = max(status, _run(judge, name, scratch, program, what))
+    return status
+
+
+def _run(judge: Judge, name: str, scratch: Scratch, program: str, what: str) -> int:
+    begun = time.monotonic()
+    try:
+        verdicts = judge(scratch, program, what)
+    except Unavailable as error:
+        print(f"none  {name}, {what}: could not be had here: {error}", flush=True)
+        return 3
+    for verdict in verdicts:
+        print("\n".join(verdict.lines()), flush=True)
+    print(f"{name}, {what}: {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
+    return 0 if all(verdict.ok for verdict in verdicts) else 1
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="tests/outside/run", description=__doc__)
+    parser.add_argument("--only", action="append", choices=JUDGES, help="this judge; may be given again")
+    parser.add_argument("--frozen", type=Path, metavar="PROGRAM", help="judge this frozen gm as well")
+    parser.add_argument("--scratch", type=Path, default=default_folder(), help="where judges are installed and kept")
+    parser.add_argument("--list", action="store_true", help="name the judges")
+    parser.add_argument("--clean", action="store_true", help="remove the scratch folder")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
