@@ -190,7 +190,8 @@ def table() -> str:
 
 def main() -> None:
     machine = f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
-    text = f"# The relay's figures\n\n{machine}, from source; medians.\n\n{table()}\n"
+    load = f", load {os.getloadavg()[0]:.0f}" if hasattr(os, "getloadavg") else ""
+    text = f"# The relay's figures\n\n{machine}{load}, from source; medians.\n\n{table()}\n"
     print(text)
     if "--write" in sys.argv:
         (ROOT / "bench" / "results" / "relay.md").write_text(text, encoding="utf-8")
