@@ -53,11 +53,9 @@ def oracle_sites(repository: Path, typescript: Path) -> dict[Key, dict]:
 def our_sites(repository: Path) -> dict[Key, dict]:
     def collect(graph: Graph) -> dict[Key, dict]:
         found = {}
-        for path, blob in graph.resolver.blob_of.items():
-            rows = graph.connection.execute(
-                "select name, kind, line, col, within, target, why from site where blob = ?", (blob,)
-            )
-            for row in rows.fetchall():
+        rows = graph.connection.execute("select blob, name, kind, line, col, within, target, why from site")
+        for blob, *row in rows.fetchall():
+            for path in graph.resolver.paths_of.get(blob, ()):
                 call = graph._called(path, *row)
                 if call.kind == "ref":
                     continue

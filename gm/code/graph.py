@@ -84,21 +84,22 @@ class Graph:
 
     def in_file(self, path: str) -> list[Defined]:
         """Return the definitions of a file in order; none when it is not indexed."""
-        blob = self.resolver.blob_of.get(path)
-        if blob is None:
-            return []
+        return [Defined(Node(path, number), *row) for number, row in enumerate(self._rows(path))]
+
+    def definition(self, node: Node) -> Defined | None:
+        """Return a definition by its file and number."""
+        rows = self._rows(node.path)
+        return Defined(node, *rows[node.number]) if 0 <= node.number < len(rows) else None
+
+    def _rows(self, path: str) -> list[tuple[str, str, int, int, int, int, int, int]]:
+        blob = self.resolver.blob_of.get(path, -1)
         rows = self._definitions.get(blob)
         if rows is None:
             rows = self._definitions[blob] = self.connection.execute(
                 "select name, kind, line, col, start, stop, parent, within from definition where blob = ? order by idx",
                 (blob,),
             ).fetchall()
-        return [Defined(Node(path, number), *row) for number, row in enumerate(rows)]
-
-    def definition(self, node: Node) -> Defined | None:
-        """Return a definition by its file and number."""
-        found = self.in_file(node.path)
-        return found[node.number] if 0 <= node.number < len(found) else None
+        return rows
 
     def named(self, name: str) -> list[Defined]:
         """Return the definitions of that name, without tests, in order of path and line."""

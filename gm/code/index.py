@@ -15,7 +15,7 @@ from gm.search.fresh import STATEMENTS, Add, Kept
 
 FORM = CacheForm(
     "code.sqlite",
-    2,
+    3,
     (
         *STATEMENTS,
         "create table definition (blob integer, idx integer, name text, kind text, line integer, col integer,"
@@ -25,7 +25,6 @@ FORM = CacheForm(
         " within integer, target text, why text)",
         "create index site_name on site (name)",
         "create index site_alias on site (alias) where alias is not null",
-        "create index site_blob on site (blob)",
         "create table renamed (given text, own text, blob integer)",
         "create index renamed_own on renamed (own)",
     ),

@@ -23,20 +23,23 @@ def read_call(x: Reading, node: Node) -> None:
         function = unwrap(function)
         kind = function.type
     if kind == "identifier":
-        x.calls.append(Call(x.text(function), "call", function, x.scope, x.within(), None))
-        _test(x, node, function)
+        name = x.text(function)
+        x.calls.append(Call(name, "call", function, x.scope, x.within(), None))
+        if name in _TESTS:
+            _test(x, node, function)
     elif kind == "member_expression":
-        _member_call(x, function, "member")
-        base = function.child_by_field_name("object")
-        if base is not None and base.type == "identifier":
-            member = function.child_by_field_name("property")
-            if member is not None and x.text(member) in _PASSED_ON:
-                _test(x, node, base)
+        base, member = function.child_by_field_name("object"), function.child_by_field_name("property")
+        if base is None or member is None:
+            return
+        name = x.text(member)
+        _member_call(x, base, member, name, "member")
+        if name in _PASSED_ON and x.text(base) in _TESTS:
+            _test(x, node, base)
     elif kind == "call_expression":
         inner = function.child_by_field_name("function")
-        base = inner.child_by_field_name("object") if inner is not None else None
-        if base is not None and base.type == "identifier":
-            _test(x, node, base)
+        made = inner.child_by_field_name("object") if inner is not None else None
+        if made is not None and x.text(made) in _TESTS:
+            _test(x, node, made)
 
 
 def read_reference(x: Reading, node: Node) -> None:
@@ -44,20 +47,25 @@ def read_reference(x: Reading, node: Node) -> None:
     x.calls.append(Call(x.text(node), "ref", node, x.scope, x.within(), None))
 
 
-def _member_call(x: Reading, function: Node, kind: str) -> None:
-    base, member = function.child_by_field_name("object"), function.child_by_field_name("property")
-    if base is None or member is None or member.type == "computed_property_name":
-        return
-    target = x.target_of(base) if base.type != "call_expression" else x.required(base)
-    if base.type == "super":
+def _member_call(x: Reading, base: Node, member: Node, name: str, kind: str) -> None:
+    holder = base.type
+    if holder == "call_expression":
+        target = x.required(base)
+    elif holder == "super":
         this = x.this(base.start_byte)
         target = ["s", this] if this is not None else None
-    x.calls.append(Call(x.text(member), kind, member, x.scope, x.within(), target))
+    else:
+        target = x.target_of(base)
+    x.calls.append(Call(name, kind, member, x.scope, x.within(), target))
+
+
+def _member_construction(x: Reading, made: Node) -> None:
+    base, member = made.child_by_field_name("object"), made.child_by_field_name("property")
+    if base is not None and member is not None:
+        _member_call(x, base, member, x.text(member), "member")
 
 
 def _test(x: Reading, node: Node, function: Node) -> None:
-    if x.data[function.start_byte : function.end_byte].decode("utf-8", "replace") not in _TESTS:
-        return
     arguments = node.child_by_field_name("arguments")
     if arguments is None or arguments.named_child_count < 2:
         return
@@ -79,7 +87,7 @@ def read_new(x: Reading, node: Node) -> None:
     if made.type == "identifier":
         x.calls.append(Call(x.text(made), "new", made, x.scope, x.within(), None))
     elif made.type == "member_expression":
-        _member_call(x, made, "member")
+        _member_construction(x, made)
 
 
 def read_jsx(x: Reading, node: Node) -> None:
@@ -91,4 +99,4 @@ def read_jsx(x: Reading, node: Node) -> None:
         if x.data[name.start_byte : name.start_byte + 1].isupper():
             x.calls.append(Call(x.text(name), "jsx", name, x.scope, x.within(), None))
     elif name.type in ("member_expression", "nested_identifier"):
-        _member_call(x, name, "member")
+        _member_construction(x, name)
