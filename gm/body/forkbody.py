@@ -126,7 +126,8 @@ class ForkedBody:
             return
         self._channel.drain()
         if not self._killed:
-            self._events.died(exit_reason(exited.result()))
+            orphaned = "the process that bodies are forked from died; it was started again"
+            self._events.died(orphaned if self._forked.orphaned else exit_reason(exited.result()))
 
     def _close(self) -> None:
         self._channel.close()

@@ -42,11 +42,13 @@ class Forked:
     Attributes:
         number: the call's number; its tag is `<fork server>.<number>`.
         exited: its exit status, negative for the signal that killed it.
+        orphaned: it ended because the fork server died.
     """
 
     def __init__(self, server: _Server, number: int) -> None:
         loop = asyncio.get_running_loop()
         self.number = number
+        self.orphaned = False
         self.started: asyncio.Future[int] = loop.create_future()
         self.exited: asyncio.Future[int] = loop.create_future()
         self._gone: asyncio.Future[None] | None = None
@@ -106,6 +108,7 @@ class Forked:
         if not self.started.done():
             self.started.set_exception(_died())
             self.started.exception()
+        self.orphaned = not self.exited.done()
         _resolve(self.exited, KILLED)
         if self._gone is not None:
             _resolve(self._gone, None)

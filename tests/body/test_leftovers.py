@@ -113,6 +113,7 @@ def test_a_killed_fork_server_is_started_again(play_forked: Play) -> None:
         os.kill(first, signal.SIGKILL)
         result = await asyncio.wait_for(waiting, 10)
         assert result.error is not None and result.error["code"] == "body_died"
+        assert "forked from died" in result.error["message"]
         assert await stage.value("1+1") == 2
         assert _server_pid(stage) != first
         await until(lambda: not any(is_alive(pid) for pid in pids if pid != pids[3]))
