@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from pathlib import Path
 from typing import TypedDict
 
 from gm.errors import GmError, NotFound, UsageError
+from gm.protocol.limits import RESULT_CHARACTERS
 from gm.system.names import read_path, show_path
 from gm.verbs.context import VerbContext
 from gm.verbs.git_process import git, git_bytes, git_text, inside, position, repository
@@ -15,8 +17,8 @@ from gm.verbs.registry import verb
 from gm.work.git import check_revision, literal, text_of
 from gm.work.gitstate import from_root
 
-_TOOL_CHARACTERS = 100_000
-"""A tool's diff or file is cut here; a body gets it whole."""
+_TOOL_CHARACTERS = RESULT_CHARACTERS - 9_000
+"""A tool's diff or file may take this much as JSON, beside the list of files; a body gets it whole."""
 
 _FIELDS = ("%H", "%P", "%an", "%ae", "%aI", "%D", "%s", "%b")
 _SHAPE = "--format=" + "%x00".join(_FIELDS)
@@ -123,11 +125,7 @@ def _can_be_followed(ctx: VerbContext, name: str) -> bool:
 def _commits(output: bytes) -> list[Commit]:
     parts = [text_of(part) for part in output.split(b"\0")[:-1]]
     size = len(_FIELDS)
-    return [_commit(parts[start : start + size]) for start in _starts(len(parts), size)]
-
-
-def _starts(length: int, size: int) -> list[int]:
-    return list(range(0, length - size + 1, size))
+    return [_commit(parts[start : start + size]) for start in range(0, len(parts), size)]
 
 
 def _commit(fields: list[str]) -> Commit:
@@ -164,7 +162,7 @@ class DiffResult(TypedDict, total=False):
     total: int
     diff: str
     characters: int
-    cut: bool
+    truncated: bool
     untracked: list[str]
     untrackedTotal: int
 
@@ -187,9 +185,9 @@ async def git_diff(
 
     Returns:
         `files` [{path, change, original?, added, deleted} or {…, binary: true}], `total` files, `diff` (unified, bytes
-        that are not UTF-8 as escapes), `characters` of the whole diff, `cut` when a tool shows 100,000 of them (a body
-        gets it whole), `head`, `branch`. Without `range` and `staged` also `untracked` (the first 100 of
-        `untrackedTotal`), which no diff shows.
+        that are not UTF-8 as escapes), `characters` of the whole diff, `truncated` when a tool shows only its beginning
+        (a body gets it whole; `paths` and `stat` ask for less), `head`, `branch`. Without `range` and `staged` also
+        `untracked` (the first 100 of `untrackedTotal`), which no diff shows.
 
     Errors:
         no_such_revision: the range names something that is not there.
@@ -220,8 +218,18 @@ async def git_diff(
 
 def _put_text(ctx: VerbContext, result: DiffResult | ShowResult, diff: str) -> None:
     result["characters"] = len(diff)
-    result["cut"] = ctx.surface == "tool" and len(diff) > _TOOL_CHARACTERS
-    result["diff"] = diff[:_TOOL_CHARACTERS] if result["cut"] else diff
+    result["diff"] = _fitting(diff) if ctx.surface == "tool" else diff
+    result["truncated"] = len(result["diff"]) < len(diff)
+
+
+def _fitting(text: str) -> str:
+    """Return the beginning of a text that a tool's result holds, up to the end of a line where there is one."""
+    size = len(json.dumps(text, ensure_ascii=False))
+    whole = size <= _TOOL_CHARACTERS
+    while size > _TOOL_CHARACTERS:
+        text = text[: max(1, len(text) * _TOOL_CHARACTERS // size - 10)]
+        size = len(json.dumps(text, ensure_ascii=False))
+    return text if whole else text[: text.rfind("\n") + 1] or text
 
 
 _WORDS = {"A": "added", "M": "modified", "D": "deleted", "R": "renamed", "C": "copied", "T": "type changed"}
@@ -277,7 +285,7 @@ class ShowResult(TypedDict, total=False):
     total: int
     diff: str
     characters: int
-    cut: bool
+    truncated: bool
     path: str
     text: str
     binary: bool
@@ -297,8 +305,8 @@ async def git_show(ctx: VerbContext, rev: str, path: Path | None = None) -> Show
 
     Returns:
         Without `path`: `sha`, `commit` {sha, parents, author, email, date, refs, subject, body}, `files`, `total`,
-        `diff`, `characters`, `cut` (as git_diff). With it: `sha`, `path`, `size` (bytes), `blob` (git's object id) and
-        `text`, `sha256`, or `binary: true`; for a folder `entries` [{path, kind: blob | tree | commit}].
+        `diff`, `characters`, `truncated` (as git_diff). With it: `sha`, `path`, `size` (bytes), `blob` (git's object id)
+        and `text`, `sha256`, or `binary: true`; for a folder `entries` [{path, kind: blob | tree | commit}].
 
     Errors:
         no_such_revision: there is no such revision.
@@ -351,8 +359,8 @@ async def _file_at(ctx: VerbContext, result: ShowResult, path: Path) -> ShowResu
         result["binary"] = True
         return result
     result["characters"] = len(text)
-    result["cut"] = ctx.surface == "tool" and len(text) > _TOOL_CHARACTERS
-    result["text"] = text[:_TOOL_CHARACTERS] if result["cut"] else text
+    result["text"] = _fitting(text) if ctx.surface == "tool" else text
+    result["truncated"] = len(result["text"]) < len(text)
     return result
 
 

@@ -152,6 +152,9 @@ async def wiki_list(ctx: VerbContext, prefix: str = "", limit: int = 50, offset:
     Returns:
         `pages` [{page, title, path, sha, size, written?, run?, seq?, stale?}], `total`, `next`?
 
+    Errors:
+        bad_limit: `limit` or `offset` is out of range.
+
     Example:
         await gm.wiki_list()
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ def test_diff_of_tree_index_and_range_with_counts_and_renames(call: Any, git: An
     git.write("new.txt")
     diff = call("git_diff")
     assert diff["files"] == [{"path": "a.txt", "change": "modified", "added": 1, "deleted": 1}]
-    assert "-two\n+2\n" in diff["diff"] and diff["untracked"] == ["new.txt"] and not diff["cut"]
+    assert "-two\n+2\n" in diff["diff"] and diff["untracked"] == ["new.txt"] and not diff["truncated"]
     git("mv", "b -> c", "d\te")
     (git.folder / "bin").write_bytes(b"\0\1\2")
     git("add", "bin")
@@ -74,8 +75,9 @@ def test_a_tool_cuts_a_long_diff_and_says_so_and_a_body_gets_it_whole(call: Any,
     git.write("a.txt", "x" * 99 + "\n")
     git.write("a.txt", ("x" * 99 + "\n") * 2000)
     body, tool = call("git_diff"), call("git_diff", "tool")
-    assert (body["cut"], len(body["diff"])) == (False, body["characters"])
-    assert (tool["cut"], len(tool["diff"]), tool["characters"]) == (True, 100_000, body["characters"])
+    assert (body["truncated"], len(body["diff"])) == (False, body["characters"])
+    assert (tool["truncated"], tool["characters"]) == (True, body["characters"]) and tool["diff"].endswith("x\n")
+    assert 30_000 < len(json.dumps(tool)) < 45_000
 
 
 def test_no_program_that_a_repository_names_is_started_for_a_diff(call: Any, git: Any) -> None:
