@@ -318,7 +318,7 @@ def run_from_shell(argv: Sequence[str]) -> int:
     if sys.stderr.isatty():
         invocation = replace(invocation, progress=_Bar())
     catalog = Catalog()
-    careful = catalog.name_of(argv).split(" ")[0] not in ("mcp", "")
+    careful = catalog.name_of(argv).split(" ")[0] not in ("mcp", "") and "-" not in argv
     previous = signal.signal(signal.SIGINT, interrupt) if careful else None
     try:
         return catalog.invoke(argv, invocation)

@@ -6,7 +6,6 @@ import contextlib
 from collections import Counter
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -29,7 +28,7 @@ from gm.gmloop.parallel import over_files
 from gm.gmloop.project.config import nearest
 from gm.gmloop.project.facts import read_facts
 from gm.gmloop.project.lease import lease
-from gm.system.atomic import write_atomic
+from gm.gmloop.writing import Replacement, write_all
 
 STAGES: Final = ("lint", "format")
 
@@ -125,6 +124,12 @@ def _fix(invocation: Invocation, targets: Targets, options: dict[str, Any]) -> i
         invocation.check_cancelled()
         results[index] = result
         invocation.progress(len(results), len(sources), "fix")
+    changed = [index for index in range(len(sources)) if results[index].data != sources[index]]
+    problems: dict[int, str] = {}
+    if options["write"]:
+        items = [Replacement(targets.files[index], sources[index], results[index].data) for index in changed]
+        problems = dict(zip(changed, write_all(items, invocation.cancelled), strict=True))
+        invocation.check_cancelled()
     entries: list[dict[str, Any]] = []
     counts: Counter[str] = Counter({"files": len(sources)})
     for index, path in enumerate(targets.files):
@@ -138,7 +143,7 @@ def _fix(invocation: Invocation, targets: Targets, options: dict[str, Any]) -> i
         if result.data == sources[index]:
             continue
         entry: dict[str, Any] = {"path": name, "state": "changed", "fixes": result.fixes}
-        problem = _write(path, result.data) if options["write"] else ""
+        problem = problems.get(index, "")
         counts["failed" if problem else "changed"] += 1
         counts["fixes"] += result.fixes
         if problem:
@@ -156,13 +161,3 @@ def _fix(invocation: Invocation, targets: Targets, options: dict[str, Any]) -> i
             if entry["state"] == "changed":
                 invocation.out.write(entry.get("diff") or f"{entry['path']}\n")
     return 0 if ok else 1
-
-
-def _write(path: Path, data: bytes) -> str:
-    try:
-        if not path.stat().st_mode & 0o222:
-            return f"{path} is read-only"
-        write_atomic(path, data)
-    except OSError as error:
-        return str(error)
-    return ""

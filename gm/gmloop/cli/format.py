@@ -6,13 +6,13 @@ import contextlib
 import difflib
 from collections import Counter
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
-from gm.errors import GmError, UsageError
+from gm.errors import UsageError
 from gm.gmloop.cli.envelope import answer, failures_as_json
 from gm.gmloop.cli.files import Targets, collect, project_sources
 from gm.gmloop.cli.invocation import Invocation
@@ -22,7 +22,7 @@ from gm.gmloop.format.formatter import Formatted, format_text
 from gm.gmloop.gml.source import LineMap, decode, encode
 from gm.gmloop.project.lease import lease, state_folder
 from gm.gmloop.project.macros import read_macros
-from gm.system.atomic import write_atomic
+from gm.gmloop.writing import Replacement, write_all
 
 LEVELS: Final = ("debug", "info", "warn", "error", "silent")
 
@@ -189,22 +189,11 @@ class _Run:
         if self.options["on_parse_error"] != "skip" and any(item.state == "invalid" for item in done):
             self.say("error", "nothing was written, because a file is no GML (see --on-parse-error)")
             return [item for item in done if item.state != "changed"]
-        written: list[Done] = []
-        for item in done:
-            if item.state != "changed":
-                written.append(item)
-                continue
-            self.invocation.check_cancelled()
-            try:
-                if not item.path.stat().st_mode & 0o222:
-                    raise PermissionError(f"{item.path} is read-only")
-                if item.path.read_bytes() != item.old:
-                    raise GmError("changed_meanwhile", f"{item.path} was changed by somebody else", "Run it again.")
-                write_atomic(item.path, item.new)
-                written.append(item)
-            except (OSError, GmError) as error:
-                written.append(Done(item.path, "failed", item.old, item.new, str(error)))
-        return written
+        changed = [item for item in done if item.state == "changed"]
+        replacements = [Replacement(item.path, item.old, item.new) for item in changed]
+        problems = dict(zip(changed, write_all(replacements, self.invocation.cancelled), strict=True))
+        self.invocation.check_cancelled()
+        return [replace(item, state="failed", reason=problems[item]) if problems.get(item) else item for item in done]
 
     def _report(self, done: list[Done]) -> None:
         shown = self.invocation.shown

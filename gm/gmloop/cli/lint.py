@@ -31,7 +31,7 @@ from gm.gmloop.parallel import over_files
 from gm.gmloop.project.config import Config, nearest
 from gm.gmloop.project.facts import read_facts
 from gm.gmloop.project.lease import lease
-from gm.system.atomic import write_atomic
+from gm.gmloop.writing import Replacement, write_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,22 +201,20 @@ class _Run:
         return results, {targets.files[index]: data for index, data in jobs}
 
     def _write(self, results: dict[Path, Linted], sources: dict[Path, bytes]) -> int:
+        items = [
+            Replacement(path, sources[path], result.fixed)
+            for path, result in results.items()
+            if result.fixed is not None and result.fixed != sources[path]
+        ]
         failed = 0
-        for path, result in results.items():
-            if result.fixed is None or result.fixed == sources[path]:
-                continue
-            self.invocation.check_cancelled()
-            try:
-                if not path.stat().st_mode & 0o222:
-                    raise PermissionError(f"{path} is read-only")
-                write_atomic(path, result.fixed)
-            except OSError as error:
+        for item, problem in zip(items, write_all(items, self.invocation.cancelled), strict=True):
+            name = self.invocation.shown(item.path)
+            if problem:
                 failed += 1
-                self.invocation.err.write(f"{self.invocation.shown(path)}: {error}\n")
-                continue
-            if self.options["verbose"]:
-                name = self.invocation.shown(path)
-                self.invocation.err.write(unified_diff(name, sources[path], result.fixed))
+                self.invocation.err.write(f"{name}: {problem}\n")
+            elif self.options["verbose"]:
+                self.invocation.err.write(unified_diff(name, item.old, item.new))
+        self.invocation.check_cancelled()
         return failed
 
     def _new(self, found: Iterable[tuple[Reported, str]]) -> list[Reported]:
