@@ -11,6 +11,10 @@ def main() -> int:
 
     strip_bundle_variables()
     part = sys.argv[1] if len(sys.argv) > 1 else ""
+    if part in ("worker", "job") and getattr(sys, "frozen", False):
+        from gm.system.builds import hold_own_build
+
+        hold_own_build()
     if part == "serve":
         from gm.relay.main import main as serve
 

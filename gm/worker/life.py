@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import sys
 import traceback
 from typing import Any
@@ -14,6 +15,7 @@ import anyio.to_thread
 from gm.body.platform import open_bodies
 from gm.errors import GmError
 from gm.run.run import Run
+from gm.system.builds import own_build
 from gm.verbs.all import builtin_registry
 from gm.verbs.joblife import adopt_jobs, stop_all_jobs, watch_jobs
 from gm.worker.options import Options
@@ -25,11 +27,23 @@ from gm.worker.wire import Wire
 _END_S = 1.5
 """How long a worker may take to end what it started before the relay kills it (2 s)."""
 
+_UPDATES_AFTER_S = 2.0
+"""The updater is imported and asks for the first time only after this."""
+
 
 async def serve(options: Options, source: int, sink: int) -> None:
     """Serve the relay on two descriptors until it closes the pipe or says stop."""
     worker = _Worker(options, source, sink)
     await worker.run()
+
+
+async def _keep_updated() -> None:
+    """Look for newer builds for as long as the worker lives, once the host has its first answers."""
+    if own_build() is None:
+        return
+    await anyio.sleep(_UPDATES_AFTER_S)
+    poller = await anyio.to_thread.run_sync(importlib.import_module, "gm.update.poller")
+    await poller.poll()
 
 
 class _Worker:
@@ -52,6 +66,7 @@ class _Worker:
             announce = self._server.announce_tools
             self._session.when_opened(lambda run: tasks.start_soon(self._session.start_servers, run, announce))
             tasks.start_soon(self._session.keep_durable)
+            tasks.start_soon(_keep_updated)
             tasks.start_soon(self._serve)
             self._wire.start()
             self._wire.control("ready")
