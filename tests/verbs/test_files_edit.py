@@ -78,7 +78,7 @@ def test_no_match_in_a_large_file_is_found_out_quickly(call: Any, workspace: Pat
     (workspace / "a").write_text("".join(f"line number {n} with some words in it\n" for n in range(200_000)))
     begun = time.monotonic()
     assert refused(call, path="a", old="line number 777 with some other words\nand more\n", new="x").code == "no_match"
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 25
 
 
 # --- line endings -----------------------------------------------------------------------------------------------
@@ -283,7 +283,7 @@ def test_a_long_diff_is_cut_at_a_line_and_says_so(call: Any, workspace: Path) ->
     (workspace / "a").write_text("".join(f"old {n}\n" for n in range(60_000)))
     begun = time.monotonic()
     result = call("edit_file", "tool", path="a", old="old", new="new", all=True)
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - begun < 25
     assert result["diffCut"] is True
     assert len(result["diff"]) <= 16_000
     assert result["diff"].endswith("\n")

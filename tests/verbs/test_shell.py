@@ -107,7 +107,7 @@ def test_a_command_of_300_kb_runs(call: Any) -> None:
 def test_a_timeout_ends_the_whole_group(call: Any, workspace: Path) -> None:
     begun = time.monotonic()
     result = call("run_shell", command="sleep 60 & echo $! > pid; echo begun; sleep 60; echo never", timeoutMs=700)
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 25
     assert result["timedOut"] is True
     assert result["ok"] is False
     assert result["signal"] == "SIGTERM"
@@ -121,7 +121,7 @@ def test_children_that_ignore_term_and_hold_the_pipe_get_kill(call: Any, workspa
     begun = time.monotonic()
     result = call("run_shell", command=command, timeoutMs=700)
     took = time.monotonic() - begun
-    assert 2.4 < took < 12
+    assert 2.4 < took < 25
     assert result["signal"] == "SIGKILL"
     assert result["exit"] == 137
     assert gone(int((workspace / "pid").read_text()))
@@ -140,7 +140,7 @@ def test_a_stopped_child_is_ended_too(call: Any, workspace: Path) -> None:
 def test_a_setsid_grandchild_that_holds_the_pipe_does_not_hold_the_call(call: Any, workspace: Path) -> None:
     begun = time.monotonic()
     result = call("run_shell", command="setsid sleep 30 & echo $! > pid; echo done")
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 25
     assert result["ok"] is True
     assert result["stdout"] == "done\n"
     assert result["pipeStillOpen"] is True
@@ -194,7 +194,7 @@ def test_a_cancel_through_a_scope_of_anyio_is_the_same(call: Any, workspace: Pat
 
     begun = time.monotonic()
     call.play(scene)
-    assert time.monotonic() - begun < 12
+    assert time.monotonic() - begun < 25
     assert gone(int((workspace / "pid").read_text()))
     assert call.events("shell")[-1]["cancelled"] is True
 
