@@ -18,9 +18,9 @@ from gm.verbs.git_process import (
     WRITE_S,
     done_git,
     explained,
+    files_of_index,
     git,
     git_bytes,
-    inside,
     pathspecs,
     position,
     repository,
@@ -102,7 +102,7 @@ async def git_rm(ctx: VerbContext, paths: list[Path], cached: bool = False) -> I
     """
     specs = pathspecs(ctx, paths)
     await repository(ctx)
-    listed = await git_bytes(ctx, "ls-files", "-z", "--cached", "--", *(literal(inside(ctx, path)) for path in paths))
+    listed = await files_of_index(ctx, paths, "--cached")
     how = ["-r", "--quiet", *(["--cached"] if cached else []), *FROM_STDIN]
     done = await git(ctx, "rm", *how, stdin=specs, read=False, timeout=WRITE_S)
     if done.exit:
@@ -111,7 +111,7 @@ async def git_rm(ctx: VerbContext, paths: list[Path], cached: bool = False) -> I
             raise Refused("local_changes", f"git rm: {done.messages}", hint)
         raise await explained(ctx, done)
     result = await _index(ctx, done.messages)
-    result["removed"] = [show_path(raw) for raw in dict.fromkeys(listed.split(b"\0")) if raw]
+    result["removed"] = [show_path(raw) for raw in listed]
     return result
 
 
@@ -179,25 +179,33 @@ async def git_commit(
     return await _committed(ctx, done)
 
 
+async def _say_when_made(ctx: VerbContext, error: GmError, before: str | None) -> None:
+    """Say in an error that the commit was made all the same, as when a hook that runs after it hangs."""
+    head, _ = await position(ctx)
+    if head != before:
+        error.message += f" The commit was made: {head}."
+        error.data["sha"] = head
+
+
 async def commit_paths(
     ctx: VerbContext, message: str, paths: Sequence[Path], *, amend: bool = False, limit: float = WRITE_S
 ) -> Finished:
-    """Commit exactly these paths; when it fails or is cancelled, the index is as it was before.
+    """Commit exactly these paths; when no commit is made, the index is as it was before.
 
     Raises:
-        GmError: as `git_commit`.
+        GmError: as `git_commit`; with `sha` in its data when the commit was made all the same.
     """
+    before, _ = await position(ctx)
     specs = pathspecs(ctx, paths)
-    names = [literal(inside(ctx, path)) for path in paths]
-    output = await git_bytes(ctx, "ls-files", "--others", "--exclude-standard", "-z", "--", *names)
-    new = b"".join(os.fsencode(literal(name_of(raw))) + b"\0" for raw in output.split(b"\0") if raw)
+    untracked = await files_of_index(ctx, paths, "--others", "--exclude-standard")
+    new = b"".join(os.fsencode(literal(name_of(raw))) + b"\0" for raw in untracked)
     if new:  # git commits paths that it knows: the new ones are announced, without content
         await done_git(ctx, "add", "--intent-to-add", *FROM_STDIN, stdin=new, read=False)
     try:
         return await _commit(ctx, message, amend, ("--only", *FROM_STDIN), specs, limit)
     except BaseException:
-        if new:
-            with anyio.CancelScope(shield=True):
+        with anyio.CancelScope(shield=True):
+            if new and (await position(ctx))[0] == before:
                 await git(ctx, "rm", "--cached", "--quiet", *FROM_STDIN, stdin=new, read=False)
         raise
 
@@ -205,12 +213,16 @@ async def commit_paths(
 async def _commit(
     ctx: VerbContext, message: str, amend: bool, how: Sequence[str], specs: bytes, limit: float
 ) -> Finished:
+    before, _ = await position(ctx)
     with tempfile.NamedTemporaryFile(suffix=".txt", delete=False) as file:
         file.write(message.encode("utf-8", "replace"))
     try:
         words = ["--amend"] if amend else []
         words += [f"--file={file.name}"] if message.strip() else ["--no-edit"]
         done = await git(ctx, "commit", "--cleanup=whitespace", *words, *how, stdin=specs, read=False, timeout=limit)
+    except GmError as error:
+        await _say_when_made(ctx, error, before)
+        raise
     finally:
         os.unlink(file.name)
     if done.exit:

@@ -305,8 +305,8 @@ async def git_show(ctx: VerbContext, rev: str, path: Path | None = None) -> Show
 
     Returns:
         Without `path`: `sha`, `commit` {sha, parents, author, email, date, refs, subject, body}, `files`, `total`,
-        `diff`, `characters`, `truncated` (as git_diff). With it: `sha`, `path`, `size` (bytes), `blob` (git's object id)
-        and `text`, `sha256`, or `binary: true`; for a folder `entries` [{path, kind: blob | tree | commit}].
+        `diff`, `characters`, `truncated` (as git_diff). With it: `sha`, `path`, `size` (bytes), `blob` (git's object
+        id) and `text`, `sha256`, or `binary: true`; for a folder `entries` [{path, kind: blob | tree | commit}].
 
     Errors:
         no_such_revision: there is no such revision.

@@ -19,6 +19,9 @@ READ_S = 60.0
 WRITE_S = 600.0
 """Hooks may run a whole test suite."""
 
+_ARGUMENTS_CHARACTERS = 24_000
+"""Windows takes 32,767 characters of a command line."""
+
 _LOCK_PAUSES_S = (0.1, 0.2, 0.4, 0.8, 1.5)
 
 
@@ -156,6 +159,21 @@ def pathspecs(ctx: VerbContext, paths: Sequence[Path]) -> bytes:
     if not paths:
         raise UsageError("no_paths", "`paths` is empty.", 'For example ["src/app.py"]; ["."] is everything.')
     return b"".join(os.fsencode(literal(inside(ctx, path))) + b"\0" for path in paths)
+
+
+async def files_of_index(ctx: VerbContext, paths: Sequence[Path], *options: str) -> list[bytes]:
+    """Return what `git ls-files -z` lists of these paths, each once; many paths are asked for in several calls."""
+    found: dict[bytes, None] = {}
+    names = [literal(inside(ctx, path)) for path in paths]
+    while names:
+        size = count = 0
+        while count < len(names) and (count == 0 or size + len(names[count]) < _ARGUMENTS_CHARACTERS):
+            size += len(names[count]) + 3
+            count += 1
+        output = await git_bytes(ctx, "ls-files", *options, "-z", "--", *names[:count])
+        found |= dict.fromkeys(raw for raw in output.split(b"\0") if raw)
+        names = names[count:]
+    return list(found)
 
 
 FROM_STDIN = ("--pathspec-from-file=-", "--pathspec-file-nul")

@@ -285,3 +285,24 @@ def test_a_persons_configuration_changes_nothing(call: Any, git: Any, monkeypatc
     assert (logged["subject"], logged["body"]) == ("Ü", "# a number sign")
     shown = call("git_show", rev="HEAD")
     assert "+++ b/ä.txt" in shown["diff"] and "\x1b" not in shown["diff"] and shown["total"] == 1
+
+
+def test_a_hook_that_hangs_after_the_commit_does_not_hide_it(call: Any, git: Any) -> None:
+    git.commit()
+    git.write("new.txt")
+    git.hook("post-commit", "sleep 300")
+    error = refused(call, "git_commit", message="x", paths=["new.txt"], timeoutMs=700)
+    head = git("rev-parse", "HEAD")
+    assert error.code == "git_timeout" and f"The commit was made: {head}" in error.message
+    assert call("git_status")["clean"] and call("git_show", rev="HEAD")["files"][0]["path"] == "new.txt"
+
+
+def test_thousands_of_paths_are_committed_at_once(call: Any, git: Any) -> None:
+    git.commit()
+    names = [f"folder/with-a-rather-long-name/file-number-{number:05}.txt" for number in range(3000)]
+    (git.folder / "folder/with-a-rather-long-name").mkdir(parents=True)
+    for name in names:
+        (git.folder / name).write_text("x\n")
+    commit = call("git_commit", message="Many", paths=names)
+    assert (commit["total"], len(commit["files"]), call("git_status")["clean"]) == (3000, 500, True)
+    assert len(call("git_rm", paths=names[:1000])["removed"]) == 1000
