@@ -117,7 +117,7 @@ class ForkedBody:
 
     def _started(self, started: asyncio.Future[int]) -> None:
         error = started.exception()
-        if error is not None and not self._killed:
+        if error is not None and not self._killed and not self._forked.orphaned:
             self._events.died(f"it could not be started: {error}")
 
     def _exited(self, exited: asyncio.Future[int]) -> None:
