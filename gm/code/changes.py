@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gm.code.extract import extract
-from gm.code.facts import Definition
+from gm.code.facts import Definition, qualified_name
 from gm.code.grammar import language_of
 from gm.code.graph import Defined, Graph, Node
 from gm.code.patch import FilePatch, is_patch, parse_patch
@@ -166,11 +166,4 @@ def _touched(definitions: list[Definition], lines: list[int], gaps: list[int]) -
 
 
 def _label(definitions: list[Definition], index: int) -> str:
-    """Name a definition as `Graph.label` does."""
-    found = definitions[index]
-    if found.kind == "test":
-        return found.name
-    outer = found.parent if found.parent >= 0 else found.within
-    if outer < 0 or definitions[outer].kind == "test":
-        return found.name
-    return f"{_label(definitions, outer)}.{found.name}"
+    return qualified_name(index, lambda number: definitions[number] if number >= 0 else None)

@@ -6,6 +6,7 @@ import ast
 import os
 
 from gm.code.extract import extract
+from gm.code.facts import Definition, qualified_name
 from gm.code.grammar import language_of
 
 _LARGEST = 500_000
@@ -36,14 +37,11 @@ def enclosing_functions(path: bytes, text: str, lines: list[int]) -> dict[int, s
 def _script(text: str, language: str) -> list[tuple[int, int, str]]:
     definitions = extract(text.encode("utf-8", "replace"), language).definitions
 
-    def label(index: int) -> str:
-        found = definitions[index]
-        outer = found.parent if found.parent >= 0 else found.within
-        if found.kind == "test" or outer < 0 or definitions[outer].kind == "test":
-            return found.name
-        return f"{label(outer)}.{found.name}"
+    def get(index: int) -> Definition | None:
+        return definitions[index] if index >= 0 else None
 
-    return [(d.start_line, d.end_line, label(i)) for i, d in enumerate(definitions) if d.kind in _SHOWN_KINDS]
+    shown = [(i, d) for i, d in enumerate(definitions) if d.kind in _SHOWN_KINDS]
+    return [(d.start_line, d.end_line, qualified_name(i, get)) for i, d in shown]
 
 
 def _python(text: str) -> list[tuple[int, int, str]]:

@@ -10,8 +10,9 @@ A target says what a name stands for, in JSON lists, as seen from the file that 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 Target = list[Any]
 
@@ -89,3 +90,43 @@ class Facts:
     members: dict[int, dict[str, Target]] = field(default_factory=dict)
     instances: dict[int, Target] = field(default_factory=dict)
     errors: list[int] = field(default_factory=list)
+
+
+_LONGEST_NAME = 12
+
+
+class Nested(Protocol):
+    """What a name that says where something stands is made of; see `Definition`."""
+
+    @property
+    def name(self) -> str:
+        """Its own name."""
+
+    @property
+    def kind(self) -> str:
+        """Its kind."""
+
+    @property
+    def parent(self) -> int:
+        """What it is a member of, or -1."""
+
+    @property
+    def within(self) -> int:
+        """What holds its code, or -1."""
+
+
+def qualified_name(index: int, get: Callable[[int], Nested | None]) -> str:
+    """Return how a definition is called among people: ``Class.method``, ``outer.inner``, a test's title.
+
+    Args:
+        index: which one.
+        get: gives a definition of the same file by its index.
+    """
+    found = get(index)
+    names: list[str] = []
+    while found is not None and len(names) < _LONGEST_NAME:
+        if found.kind == "test":
+            return found.name if not names else ".".join(reversed(names))
+        names.append(found.name)
+        found = get(found.parent if found.parent >= 0 else found.within)
+    return ".".join(reversed(names)) if names else "<module>"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gm.code.reading import FUNCTIONS, Context, Reading, unwrap
+from gm.code.reading import FUNCTIONS, Context, Reading, first_of, unwrap
 from gm.code.scopes import PARAMETER
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _class(x: Reading, node: Node, index: int) -> None:
     x.set_this(node, ["n", ["d", index]])
     for child in node.named_children:
         if child.type == "class_heritage":
-            clause = child.named_child(0)
+            clause = first_of(child)
             extends = clause is not None and clause.type == "extends_clause"
             base = clause.child_by_field_name("value") if clause is not None and extends else clause
             target = x.target_of(base) if base is not None else None

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from gm.code.facts import qualified_name
 from gm.code.index import CODE, FORM
 from gm.code.resolve import Resolver
 from gm.errors import Unavailable
@@ -114,14 +115,8 @@ class Graph:
         return sorted((d for d in found if d is not None), key=lambda d: (d.node.path, d.line))
 
     def label(self, node: Node) -> str:
-        """Return how a definition is called among people: ``Class.method``, ``outer.inner``, a test's title."""
-        found = self.definition(node)
-        if found is None:
-            return "<module>"
-        if found.kind == "test":
-            return found.name
-        outer = self.definition(Node(node.path, found.parent if found.parent >= 0 else found.within))
-        return f"{self.label(outer.node)}.{found.name}" if outer is not None and outer.kind != "test" else found.name
+        """Return a definition's name with what it stands in, or ``<module>``; see `qualified_name`."""
+        return qualified_name(node.number, lambda number: self.definition(Node(node.path, number)))
 
     def spellings(self, names: Iterable[str]) -> set[str]:
         """Return the names and all under which modules and objects give them on."""

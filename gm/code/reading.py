@@ -22,6 +22,7 @@ WRAPPERS = frozenset(
     }
 )
 _ERRORS_KEPT = 3
+_LONGEST_CHAIN = 20
 
 
 class Reference(NamedTuple):
@@ -185,8 +186,10 @@ class Reading:
                     if target is not None:
                         members[self.key(key)] = target
 
-    def target_of(self, node: Node) -> Target | None:
-        """Return what an expression stands for, as far as its form tells."""
+    def target_of(self, node: Node, depth: int = 0) -> Target | None:
+        """Return what an expression stands for, as far as its form tells; chains of over 20 members tell nothing."""
+        if depth > _LONGEST_CHAIN:
+            return None
         node = unwrap(node)
         kind = node.type
         if kind == "identifier":
@@ -195,22 +198,23 @@ class Reading:
             return self.this(node.start_byte)
         if kind == "member_expression":
             base, member = node.child_by_field_name("object"), node.child_by_field_name("property")
-            target = self.target_of(base) if base is not None else None
+            target = self.target_of(base, depth + 1) if base is not None else None
             return member_of(target, self.text(member)) if target is not None and member is not None else None
         if kind == "new_expression":
             made = node.child_by_field_name("constructor")
-            target = self.target_of(made) if made is not None else None
+            target = self.target_of(made, depth + 1) if made is not None else None
             return ["n", target] if target is not None else None
         if kind == "call_expression":
             return self.required(node)
         index = self.value_of.get(node.start_byte)
         return ["d", index] if index is not None and kind in FUNCTIONS | {"class", "object"} else None
 
-    def required(self, node: Node) -> Target | None:
+    def required(self, node: Node, depth: int = 0) -> Target | None:
         """Return the target of ``require('x')``, ``import('x')`` and members of them."""
         if node.type == "member_expression":
             base, member = node.child_by_field_name("object"), node.child_by_field_name("property")
-            target = self.required(unwrap(base)) if base is not None else None
+            known = base is not None and depth < _LONGEST_CHAIN
+            target = self.required(unwrap(base), depth + 1) if base is not None and known else None
             return member_of(target, self.text(member)) if target is not None and member is not None else None
         if node.type != "call_expression":
             return None
@@ -218,7 +222,7 @@ class Reading:
         if function is None or arguments is None or arguments.named_child_count < 1:
             return None
         text = self.data[function.start_byte : function.end_byte]
-        first = arguments.named_child(0)
+        first = first_of(arguments)
         if text not in (b"require", b"import") or first is None or first.type != "string":
             return None
         return ["i", self.key(first), "=" if text == b"require" else "*"]
@@ -229,8 +233,13 @@ def unwrap(node: Node) -> Node:
     inner: Node | None = node
     while inner is not None and inner.type in WRAPPERS:
         node = inner
-        inner = node.named_child(1 if node.type == "type_assertion" else 0)
+        inner = first_of(node, 1 if node.type == "type_assertion" else 0)
     return inner if inner is not None else node
+
+
+def first_of(node: Node, index: int = 0) -> Node | None:
+    """Return a node's first named child, or another by its index; None when it has not so many."""
+    return node.named_child(index) if node.named_child_count > index else None
 
 
 def member_of(target: Target, name: str) -> Target:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gm.code.reading import FUNCTIONS, WRAPPERS, Call, Reading, unwrap
+from gm.code.reading import FUNCTIONS, WRAPPERS, Call, Reading, first_of, unwrap
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -69,7 +69,7 @@ def _test(x: Reading, node: Node, function: Node) -> None:
     arguments = node.child_by_field_name("arguments")
     if arguments is None or arguments.named_child_count < 2:
         return
-    title = arguments.named_child(0)
+    title = first_of(arguments)
     if title is None or title.type not in ("string", "template_string"):
         return
     for argument in arguments.named_children[1:]:

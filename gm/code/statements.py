@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gm.code.facts import Target
-from gm.code.reading import FUNCTIONS, Reading, unwrap
+from gm.code.reading import FUNCTIONS, Reading, first_of, unwrap
 
 if TYPE_CHECKING:
     from tree_sitter import Node
+
+_DEEPEST_PATTERN = 50
 
 
 def read_import(x: Reading, node: Node) -> None:
@@ -16,7 +18,7 @@ def read_import(x: Reading, node: Node) -> None:
     source = node.child_by_field_name("source")
     for clause in node.named_children:
         if clause.type == "import_require_clause":
-            name, source = clause.named_child(0), clause.child_by_field_name("source")
+            name, source = first_of(clause), clause.child_by_field_name("source")
             if name is not None and source is not None:
                 x.scopes.bind(x.scope, x.text(name), ["i", x.key(source), "="])
         elif clause.type == "import_clause" and source is not None:
@@ -28,7 +30,7 @@ def _import_clause(x: Reading, clause: Node, specifier: str) -> None:
         if part.type == "identifier":
             x.scopes.bind(x.scope, x.text(part), ["i", specifier, "default"])
         elif part.type == "namespace_import":
-            whole = part.named_child(0)
+            whole = first_of(part)
             if whole is not None:
                 x.scopes.bind(x.scope, x.text(whole), ["i", specifier, "*"])
         elif part.type == "named_imports":
@@ -40,7 +42,7 @@ def _import_clause(x: Reading, clause: Node, specifier: str) -> None:
 
 def read_import_alias(x: Reading, node: Node) -> None:
     """Bind ``import A = B.C`` as a variable."""
-    name = node.named_child(0)
+    name = first_of(node)
     if name is not None and name.type == "identifier":
         x.variable(name, node, x.scope)
 
@@ -57,7 +59,7 @@ def read_export(x: Reading, node: Node) -> None:
     elif declaration is not None:
         for declared in _declared(x, declaration):
             exports[declared] = x.refer(declared)
-    elif "=" in kinds and (last := node.named_child(0)) is not None:
+    elif "=" in kinds and (last := first_of(node)) is not None:
         target = x.target_of(last)
         if target is not None:
             exports["="] = target
@@ -65,7 +67,7 @@ def read_export(x: Reading, node: Node) -> None:
         x.facts.stars.append(specifier)
     for child in node.named_children:
         if child.type == "namespace_export" and specifier is not None:
-            name = child.named_child(0)
+            name = first_of(child)
             if name is not None:
                 exports[x.key(name)] = ["i", specifier, "*"]
         elif child.type == "export_clause":
@@ -116,12 +118,14 @@ def _declared(x: Reading, node: Node) -> list[str]:
     return [x.text(name)] if name is not None else []
 
 
-def _pattern_names(x: Reading, node: Node) -> list[str]:
+def _pattern_names(x: Reading, node: Node, depth: int = 0) -> list[str]:
     if node.type in ("identifier", "shorthand_property_identifier_pattern"):
         return [x.text(node)]
+    if depth > _DEEPEST_PATTERN:
+        return []
     skipped = node.child_by_field_name("key") if node.type == "pair_pattern" else None
     skipped = node.child_by_field_name("right") if node.type.endswith("assignment_pattern") else skipped
-    return [name for child in node.named_children if child != skipped for name in _pattern_names(x, child)]
+    return [name for child in node.named_children if child != skipped for name in _pattern_names(x, child, depth + 1)]
 
 
 def read_assignment(x: Reading, node: Node) -> None:
@@ -186,7 +190,7 @@ def _module_exports(x: Reading, node: Node, value: Node) -> None:
             x.object_literal(value, index)
         exports["="] = ["d", index]
         for child in value.named_children:
-            if child.type == "spread_element" and (inner := child.named_child(0)) is not None:
+            if child.type == "spread_element" and (inner := first_of(child)) is not None:
                 target = x.target_of(inner)
                 if target is not None and target[0] == "i" and target[2] == "=":
                     x.facts.stars.append(target[1])

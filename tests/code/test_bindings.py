@@ -1,9 +1,13 @@
 """What one file's call sites are bound to, and what they are not."""
 
+import json
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gm.code.enclosing import enclosing_functions
 from gm.code.extract import extract
 from gm.code.facts import Facts, Target
 
@@ -145,6 +149,44 @@ def test_any_text_gives_facts_whose_positions_lie_in_it(text: str, language: str
         assert lines[site.line - 1][site.column - 1 :].startswith(site.name)
 
 
-def test_deeply_nested_code_is_read(recursion: int = 3000) -> None:
-    source = "f(" * recursion + ")" * recursion
-    assert len(extract(source.encode(), "js").sites) == recursion
+@pytest.mark.parametrize(
+    ("source", "sites"),
+    [
+        ("f(" * 3000 + ")" * 3000, 3000),
+        ("x" + ".a" * 5000 + "()", 1),
+        ("require('x')" + ".a" * 5000 + "()", 2),
+        ("new (" * 2000 + "A" + ")" * 2000, 1),
+        ("const x = " + "(" * 3000 + "f()" + ")" * 3000, 1),
+        ("export const " + "[" * 3000 + "a" + "]" * 3000 + " = f()", 1),
+        ("function a() {" * 3000 + "f()" + "}" * 3000, 1),
+        ("x = " + "{ a: " * 3000 + "f()" + "}" * 3000, 1),
+        ("a" + ".then(() => b" * 1500 + ")" * 1500, 1500),
+    ],
+)
+def test_deeply_nested_code_is_read(source: str, sites: int) -> None:
+    facts = extract(source.encode(), "js")
+    assert len([site for site in facts.sites if site.kind != "ref"]) == sites
+    for site in facts.sites:
+        json.dumps(site.target)
+    enclosing_functions(b"a.js", source, [1])
+
+
+WORDS = re.findall(
+    r"\S+",
+    "export import default from as * { } ( ) [ ] , ; : = => . ?. ... ' \" ` ${ < > / a b f 1 class extends static "
+    "function async await const let var for of in if return new this super require module exports try catch type enum "
+    "namespace declare abstract @ # ! ? & | + /*x*/ é",
+)
+
+
+@given(st.lists(st.sampled_from(WORDS), max_size=40), st.sampled_from(["js", "ts", "tsx", "sfc"]))
+def test_any_order_of_the_languages_words_gives_facts(words: list[str], language: str) -> None:
+    text = " ".join(words)
+    source = f"<script lang='ts'>{text}</script>" if language == "sfc" else text
+    facts = extract(source.encode(), language)
+    for index, definition in enumerate(facts.definitions):
+        assert definition.parent < len(facts.definitions)
+        assert definition.within != index
+        assert definition.start_line <= definition.line <= definition.end_line
+    for site in facts.sites:
+        assert site.within < len(facts.definitions)
