@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import socket
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import IO, Any, Protocol
+from typing import IO, Any, NoReturn, Protocol
 
 Receive = Callable[[bytes], None]
 
@@ -104,8 +106,15 @@ class SocketLink:
         self._lines.extend(whole)
 
 
+def end_with_worker() -> NoReturn:
+    """End this process and its group, whatever its main thread is doing: the worker is gone."""
+    if sys.platform != "win32" and os.getpgrp() == os.getpid():
+        os.killpg(os.getpid(), signal.SIGKILL)
+    os._exit(0)
+
+
 class PipeLink:
-    """A link over a pair of pipes, read by a thread.
+    """A link over a pair of pipes, read by a thread; the process ends when the worker does.
 
     Args:
         incoming: a binary file that yields the worker's lines.
@@ -124,17 +133,14 @@ class PipeLink:
     def _read(self, incoming: IO[bytes]) -> None:
         for line in incoming:
             self._arrived(line.rstrip(b"\n"))
-        self._arrived(b"")
+        end_with_worker()
 
     def _arrived(self, line: bytes) -> None:
         self._lines.append(line)
         self._arrivals.release()
         loop = self._loop
         if loop is not None:
-            try:
-                loop.call_soon_threadsafe(self._drain)
-            except RuntimeError:
-                os._exit(0)
+            loop.call_soon_threadsafe(self._drain)
 
     def send(self, message: dict[str, Any]) -> None:
         """Write one message; see `Link`."""
@@ -146,10 +152,7 @@ class PipeLink:
     def read_line(self) -> bytes:
         """Wait for the next message; see `Link`."""
         self._arrivals.acquire()
-        line = self._lines.popleft()
-        if not line:
-            raise EOFError
-        return line
+        return self._lines.popleft()
 
     def listen(self, loop: asyncio.AbstractEventLoop, receive: Receive) -> None:
         """Hand every further line to `receive`; see `Link`."""
