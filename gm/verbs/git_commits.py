@@ -231,15 +231,18 @@ async def _commit(
 
 
 async def _refusal(ctx: VerbContext, done: Finished) -> GmError:
-    said = f"{text_of(done.stdout)}\n{done.messages}"
-    if any(words in said for words in ("nothing to commit", "nothing added to commit", "no changes added to commit")):
+    printed = text_of(done.stdout)
+    if any(
+        words in printed for words in ("nothing to commit", "nothing added to commit", "no changes added to commit")
+    ):
         return Refused("nothing_to_commit", "Nothing changed in these paths.", "git_status shows what did.")
-    error = await explained(ctx, done, otherwise="commit_failed")
     hooks = await _hooks(ctx)
-    if hooks and error.code == "commit_failed":
-        message = f"The commit was refused by a hook ({', '.join(hooks)}): {_end(said.strip())}"
-        return Refused("hook_failed", message, "Mend what it names, then commit again.", exit=done.exit, output=said)
-    return error
+    # git's own refusals end with 128; what a hook prints may look like one of them
+    if hooks and done.exit == 1 and not done.messages.startswith("error: pathspec"):
+        said = f"{printed}\n{done.messages}".strip()
+        message = f"The commit was refused by a hook ({', '.join(hooks)}): {_end(said)}"
+        return Refused("hook_failed", message, "Mend what it names, then commit again.", output=_end(said))
+    return await explained(ctx, done, otherwise="commit_failed")
 
 
 def _end(text: str) -> str:

@@ -144,10 +144,9 @@ async def push_commit(ctx: VerbContext, remote: str, sha: str, branch: str, *, t
     done = await git(ctx, "push", "--porcelain", remote, refspec, read=False, timeout=timeout)
     reason = _rejection(done)
     if done.exit and not reason:
-        error = await explained(ctx, done, otherwise="push_failed")
-        if error.code not in ("push_failed", "git_failed"):
-            raise error
-        reason = error.message
+        if "failed to push some refs" not in done.messages:
+            raise await explained(ctx, done, otherwise="push_failed")
+        reason = f"A hook on this side (pre-push) refused it: {done.messages[-1000:]}"
     there = await ask_remote(ctx, remote, branch)
     pushed = there == sha or (there is not None and await _contains(ctx, remote, branch, sha))
     if not pushed and not reason:

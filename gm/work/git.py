@@ -230,14 +230,15 @@ _CASES: tuple[_Case, ...] = (
     ),
     (
         r"could not read (?:Username|Password)|terminal prompts disabled|Authentication failed|Permission denied \("
-        r"|Host key verification failed|could not read from remote repository|returned error: 40[13]",
+        r"|Host key verification failed|returned error: 40[13]",
         Unavailable,
         "credentials_missing",
         "gm never asks for credentials: let the person log in (a credential helper, an SSH agent), then try again.",
     ),
     (
         r"Could not resolve host|Connection (?:refused|timed out|reset)|unable to access|Network is unreachable"
-        r"|does not appear to be a git repository|Could not connect|early EOF|the remote end hung up",
+        r"|does not appear to be a git repository|Could not connect|early EOF|the remote end hung up"
+        r"|Could not read from remote repository",
         Unavailable,
         "remote_unreachable",
         "Check the remote's address (git_state lists remotes) and the network.",

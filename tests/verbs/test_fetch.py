@@ -5,7 +5,10 @@ from __future__ import annotations
 import gzip
 import hashlib
 import http.server
+import json
+import shutil
 import socket
+import subprocess
 import threading
 import time
 import zlib
@@ -16,6 +19,7 @@ from typing import Any
 import pytest
 
 from gm.errors import GmError
+from gm.system.program import self_command
 
 Answer = Callable[[http.server.BaseHTTPRequestHandler], None]
 
@@ -240,3 +244,12 @@ def test_what_cannot_be_asked_is_named(call: Any, server: Server, tmp_path: Path
     listening = socket.create_server(("127.0.0.1", 0))
     threading.Thread(target=garbage, daemon=True).start()
     assert refused(call, url=f"http://127.0.0.1:{listening.getsockname()[1]}/").code == "http_failed"
+
+
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="only Linux can take the network away from one process")
+def test_without_a_network_the_error_comes_at_once(workspace: Path) -> None:
+    argv = ["unshare", "-rn", *self_command("call", "fetch", "--json", "url=https://example.org/")]
+    done = subprocess.run(argv, cwd=workspace, capture_output=True, text=True, timeout=60)
+    if "unshare" in done.stderr:
+        pytest.skip(done.stderr.strip())
+    assert json.loads(done.stdout)["error"]["code"] in ("host_unknown", "connection_failed")

@@ -63,7 +63,7 @@ def test_a_failed_commit_of_paths_leaves_the_index_as_it_was(call: Any, git: Any
     git.write("staged.txt")
     git("add", "staged.txt")
     git.write("new.txt")
-    git.hook("pre-commit", "echo 'lint: line 3' >&2; exit 1")
+    git.hook("pre-commit", "echo 'lint: line 3' >&2; echo 'fatal: not a git repository' >&2; exit 1")
     before = git("status", "--porcelain")
     error = refused(call, "git_commit", message="x", paths=["new.txt"])
     assert error.code == "hook_failed" and "pre-commit" in error.message and "lint: line 3" in error.message

@@ -68,7 +68,7 @@ def test_a_remote_that_takes_a_push_and_does_not_keep_it_is_found_out(call: Any,
 
 
 def test_a_hook_of_this_side_that_refuses_a_push_is_quoted(call: Any, git: Any, origin: Path) -> None:
-    git.hook("pre-push", "echo 'tests fail' >&2; exit 1")
+    git.hook("pre-push", "echo 'tests fail' >&2; echo 'Permission denied (publickey)' >&2; exit 1")
     git.commit()
     result = call("git_push")
     assert not result["pushed"] and "tests fail" in result["reason"] + result["output"]
@@ -108,6 +108,29 @@ def test_detached_and_empty_and_unreachable_are_errors(call: Any, git: Any, tmp_
     assert refused(call, "git_pull").code == "detached"
     assert refused(call, "git_push", branch="--force").code == "bad_name"
     assert refused(call, "git_push", branch="a:b").code == "bad_name"
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ("git@github.com: Permission denied (publickey).", "credentials_missing"),
+        ("Host key verification failed.", "credentials_missing"),
+        ("ssh: connect to host example.org port 22: Connection refused", "remote_unreachable"),
+        ("ssh: Could not resolve hostname nowhere: Name or service not known", "remote_unreachable"),
+        ("kex_exchange_identification: Connection closed by remote host", "remote_unreachable"),
+    ],
+)
+def test_what_ssh_says_is_told_apart(
+    call: Any, git: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: str, code: str
+) -> None:
+    ssh = tmp_path / "ssh"
+    ssh.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 255\n")
+    ssh.chmod(0o755)
+    monkeypatch.setenv("GIT_SSH_COMMAND", str(ssh))
+    git.commit()
+    git("remote", "add", "origin", "git@github.com:o/r.git")
+    error = refused(call, "git_fetch")
+    assert error.code == code and said in error.data["output"]
 
 
 class AsksForLogin(http.server.BaseHTTPRequestHandler):
