@@ -232,9 +232,7 @@ async def _commit(
 
 async def _refusal(ctx: VerbContext, done: Finished) -> GmError:
     printed = text_of(done.stdout)
-    if any(
-        words in printed for words in ("nothing to commit", "nothing added to commit", "no changes added to commit")
-    ):
+    if re.search(r"^(nothing to commit|nothing added to commit|no changes added to commit)", printed, re.MULTILINE):
         return Refused("nothing_to_commit", "Nothing changed in these paths.", "git_status shows what did.")
     hooks = await _hooks(ctx)
     # git's own refusals end with 128; what a hook prints may look like one of them
