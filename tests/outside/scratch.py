@@ -13,7 +13,6 @@ from pathlib import Path
 from tests.outside.verdict import Unavailable
 
 INSTALL_S = 900
-_NPM_SCRIPTS = "node,@anthropic-ai/claude-code,@modelcontextprotocol/inspector"
 
 
 def default_folder() -> Path:
@@ -47,8 +46,7 @@ class Scratch:
             raise Unavailable("there is no npm on PATH")
         folder.mkdir(exist_ok=True)
         (folder / "package.json").write_text('{"private": true}\n')
-        flags = ["--no-audit", "--no-fund", "--loglevel=error", f"--allow-scripts={_NPM_SCRIPTS}"]
-        self._run([npm, "install", *flags, *packages], folder)
+        self._run([npm, "install", "--no-audit", "--no-fund", "--loglevel=error", *packages], folder)
         self._stamp(folder, packages)
         return binaries
 
