@@ -123,7 +123,9 @@ def main() -> None:
     corpora = read_corpora(given.folder)
     largest = next(corpus for corpus in corpora if corpus.name == given.largest)
     text = (
-        f"# Formatting\n\n{machine()}. CPU seconds beside wall seconds, since other work ran on the machine.\n\n{quality(corpora)}\n## Command line, {largest.name}\n\n"
+        f"# Formatting\n\n{machine()}.\n\n"
+        f"Wall seconds suffer from other work on the machine; CPU seconds do not.\n\n"
+        f"{quality(corpora)}\n## Command line, {largest.name}\n\n"
         f"{command_line(largest, given.peer)}\n## One file\n\n{one_file(corpora)}"
     )
     print(text)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -24,7 +25,14 @@ from typing import Any
 from gmloop_corpora import ROOT, Corpus, machine, read_corpora, table
 from gmloop_parse import peer_figures
 
-from gm.gmloop.lint.registry import RULES
+from gm.gmloop.gml.builtins import bundled
+from gm.gmloop.gml.source import decode
+from gm.gmloop.lint.registry import RULES, severities
+from gm.gmloop.lint.runner import LintSettings, lint_text
+from gm.gmloop.project.facts import read_facts
+from gm.gmloop.project.find import find_project
+
+DIRECTIVE = re.compile(r"//[ \t]*feather[ \t]+(?:ignore|disable|restore|enable)[ \t]", re.IGNORECASE)
 
 
 def projects(corpus: Corpus) -> list[Path]:
@@ -66,6 +74,25 @@ def counts(corpora: list[Corpus]) -> tuple[str, dict[str, float]]:
     return table(["rule", "", *names], rows), seconds
 
 
+def silenced(corpora: list[Corpus]) -> str:
+    """Count the findings of Feather's rules with and without heeding the directives in the code."""
+    rows = []
+    for corpus in corpora:
+        all_found = kept = directives = 0
+        for folder in projects(corpus):
+            project = find_project(folder)
+            facts = read_facts(project) if project is not None else None
+            settings = LintSettings(severities("feather", {}), facts, bundled())
+            for path in sorted(folder.rglob("*.gml")):
+                text = decode(path.read_bytes())
+                name = path.relative_to(folder).as_posix()
+                all_found += len(lint_text(text, name, settings, heed=False))
+                kept += len(lint_text(text, name, settings))
+                directives += len(DIRECTIVE.findall(text))
+        rows.append([corpus.name, str(directives), str(all_found), str(kept)])
+    return table(["corpus", "directives", "findings without heeding them", "findings"], rows)
+
+
 def sample(corpora: list[Corpus], rule: str, count: int, seed: int) -> None:
     found: list[tuple[Path, dict[str, Any]]] = []
     for corpus in corpora:
@@ -101,9 +128,11 @@ def main() -> None:
         theirs = peer_figures([largest], given.peer)[largest.name]
         median = statistics.median(theirs["seconds"])  # type: ignore[call-overload]
         times.append([f"peer, parsing {largest.name} alone, CPU", f"{largest.size / 1e6:.2f}", f"{median:.1f}"])
+    head = ["corpus", "MB", "seconds"]
     text = (
         f"# Linting\n\n{machine()}. All rules on; each project of a corpus is linted as one.\n\n"
-        f"{table(['corpus', 'MB', 'seconds'], times)}\n## Findings per rule\n\n{found}"
+        f"{table(head, times)}\n## Feather directives\n\n{silenced(corpora)}\n"
+        f"## Findings per rule\n\n{found}"
     )
     print(text)
     if given.save:

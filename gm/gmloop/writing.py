@@ -1,4 +1,4 @@
-"""Writing the results of a run: each file whole or not at all, several at once, since most of the time is the disk's."""
+"""Writing the results of a run: each file whole or not at all, several at once, since most time is the disk's."""
 
 from __future__ import annotations
 

@@ -97,6 +97,8 @@ def test_rulesets_choose_rules_and_the_configuration_overrules_them() -> None:
         ("feather/gm1000", "switch (a) { case 1: break; }\n"),
         ("feather/gm1022", "a && b();\n"),
         ("feather/gm1022", "SOME_MACRO + 1;\n"),
+        ("feather/gm1022", "AWAIT this.task PASS\n"),
+        ("feather/gm1027", "DELAY 4 FRAMES\n"),
         ("feather/gm2004", "for (var i = 0; i < 5; i++) { f(); }\ng(i);\n"),
         ("feather/gm2047", "switch (a) { case 1: return 1; break; }\n"),
         ("feather/gm2047", "function f() { return g();\nfunction g() { return 1; } }\n"),

@@ -7,7 +7,7 @@ import click
 from gm import __version__
 from gm.gmloop.cli.fix import fix_command
 from gm.gmloop.cli.format import format_command
-from gm.gmloop.cli.generate import generate_builtins_command
+from gm.gmloop.cli.generate import generate_builtins_command, generate_docs_command
 from gm.gmloop.cli.help import help_command
 from gm.gmloop.cli.lint import lint_command
 from gm.gmloop.cli.mcp import mcp_command
@@ -37,5 +37,6 @@ for command in (
     help_command,
     mcp_command,
     generate_builtins_command,
+    generate_docs_command,
 ):
     root.add_command(command)

@@ -1,17 +1,20 @@
-"""``gmloop generate-builtins``: the data file of builtin names, made of the published JavaScript runtime."""
+"""``gmloop generate-builtins`` and ``generate-docs``: what in gmloop's own sources is made by a program."""
 
 from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import click
 
 from gm.errors import NotFound
-from gm.gmloop.cli.shape import Command, invocation_of
+from gm.gmloop.cli.exclusions import exclusion
+from gm.gmloop.cli.shape import CONTEXT, Command, invocation_of
 from gm.gmloop.gml import builtins_data
+from gm.gmloop.lint.registry import RULES
 from gm.system.atomic import write_atomic
 
 _FUNCTION: Final = re.compile(
@@ -59,3 +62,45 @@ def data_module(functions: set[str], variables: set[str]) -> str:
         "from __future__ import annotations\n\nfrom typing import Final\n\n"
         f'FUNCTIONS: Final = """\n{block(functions)}\n"""\n\nVARIABLES: Final = """\n{block(variables)}\n"""\n'
     )
+
+
+MARK: Final = "<!-- from here on: gmloop generate-docs -->\n"
+
+
+@click.command("generate-docs", cls=Command)
+@click.argument("document")
+@click.pass_context
+def generate_docs_command(context: click.Context, /, document: str) -> int:
+    """Write the reference of commands and rules into a document, behind its mark."""
+    path = invocation_of(context).path(document)
+    text = path.read_text("utf-8")
+    group = context.find_root().command
+    assert isinstance(group, click.Group)
+    write_atomic(path, (text.partition(MARK)[0] + MARK + reference(group)).encode())
+    return 0
+
+
+def reference(group: click.Group) -> str:
+    """Return the reference: each command's help, and each rule with its examples."""
+    parts = ["\n## Commands\n"]
+    for path, command in _leaves(group, ()):
+        if exclusion(path) is None:
+            shown = click.Context(command, info_name=" ".join(("gmloop", *path)), **CONTEXT)
+            parts.append(f"\n### gmloop {' '.join(path)}\n\n```\n{command.get_help(shown)}\n```\n")
+    parts.append("\n## Rules\n\n| rule | on by default | fix | meaning |\n|---|---|---|---|\n")
+    for id, rule in sorted(RULES.items()):
+        fix = "safe" if rule.fixed is not None else ""
+        on = rule.severity if rule.recommended else ""
+        parts.append(f"| {id} | {on} | {fix} | {rule.meaning.replace('|', chr(92) + '|')} |\n")
+    parts.append("\n## Examples\n")
+    for id, rule in sorted(RULES.items()):
+        parts.append(f"\n### {id}\n\n{rule.meaning}\n\n```gml\n// found\n{rule.bad}\n// not found\n{rule.good}```\n")
+    return "".join(parts)
+
+
+def _leaves(group: click.Group, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    for name, command in sorted(group.commands.items()):
+        if isinstance(command, click.Group):
+            yield from _leaves(command, (*path, name))
+        else:
+            yield (*path, name), command

@@ -59,8 +59,6 @@ DEPRECATED_FUNCTIONS: Final[dict[str, str]] = {
 DEPRECATED_CONSTANTS: Final[dict[str, str]] = {
     "buffer_surface_copy": "",
     "os_win32": "os_windows",
-    "ty_string": "",
-    "ty_real": "",
 }
 DEPRECATED_VARIABLES: Final[dict[str, str]] = {
     "background_color": "",

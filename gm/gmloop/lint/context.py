@@ -161,6 +161,16 @@ class FileContext:
         above = self.parents.get(node)
         return above.body if isinstance(above, s.Program | s.Block | s.Case) else []
 
+    def follows_macro(self, node: s.Node) -> bool:
+        """Tell whether a statement stands behind a lone name on its line: the rest of what a macro begins."""
+        siblings = self.siblings(node)
+        at = siblings.index(node) if node in siblings else 0
+        before = siblings[at - 1] if at else None
+        if not isinstance(before, s.ExpressionStatement) or not isinstance(before.expression, s.Identifier):
+            return False
+        gap = self.text[self.end(before) : self.start(node)]
+        return self.kind(before.stop - 1) == k.IDENT and "\n" not in gap and "\r" not in gap
+
     def is_macro(self, name: str) -> bool:
         """Tell whether a name is a macro of the project or this file."""
         return self.facts is not None and name in self.facts.macros.bodies

@@ -140,7 +140,7 @@ def update_target(context: FileContext, node: s.Update) -> Iterator[Finding]:
 def no_effect(context: FileContext, node: s.ExpressionStatement) -> Iterator[Finding]:
     """Find sums, comparisons and members as statements; a macro in them may do something."""
     value = bare(node.expression)
-    if not isinstance(value, s.Binary | s.Member | s.Index | s.Unary):
+    if not isinstance(value, s.Binary | s.Member | s.Index | s.Unary) or context.follows_macro(node):
         return
     for part in s.walk(value):
         if isinstance(part, s.Call | s.Update | s.New | s.Function | s.Bad):

@@ -241,7 +241,7 @@ def division_by_zero(context: FileContext, node: s.Binary | s.Assignment) -> Ite
 )
 def stray_literal(context: FileContext, node: s.ExpressionStatement) -> Iterator[Finding]:
     """Find literals as statements."""
-    if isinstance(bare(node.expression), s.Literal):
+    if isinstance(bare(node.expression), s.Literal) and not context.follows_macro(node):
         yield context.finding(node, "this literal does nothing")
 
 
