@@ -17,6 +17,8 @@ from gm.run.store import list_runs
 from gm.system.paths import bundle_folder, gm_home, is_frozen, is_workspace, state_folder
 from gm.work.board import read_board
 from gm.work.gitstate import read_git_state
+from installer.layout import default_home
+from installer.standing import standing
 
 
 @click.command()
@@ -32,6 +34,8 @@ def status(as_json: bool, workspace: Path) -> None:
     kind = "frozen build" if program["frozen"] else "checkout"
     click.echo(f"gm {program['version']} ({kind} in {program['folder']}, Python {program['python']})")
     click.echo(f"home       {program['home']}")
+    for line in installation_lines(found["installation"]):
+        click.echo(line)
     click.echo(
         f"workspace  {place['path']}" + ("" if place["usable"] else "   (no workspace: the root or the home folder)")
     )
@@ -46,6 +50,28 @@ def status(as_json: bool, workspace: Path) -> None:
         click.echo(f"           {len(found['runs']) - 5} more: gm runs")
     if not found["runs"]:
         click.echo("run        none yet")
+
+
+def installation_lines(installation: dict[str, Any]) -> list[str]:
+    """Return what there is to say about builds and updates; nothing when no build is installed."""
+    lines = []
+    for build in installation["builds"]:
+        if build.get("current") or build.get("damaged"):
+            lines.append(f"build      {build['name']}" + (" (damaged: gm doctor)" if build.get("damaged") else ""))
+    if not lines:
+        return []
+    if installation["outcome"]:
+        outcome = installation["outcome"]
+        lines.append(f"updates    {outcome['message']} ({outcome['kind']}, {installation['lastCheck']})")
+    else:
+        lines.append("updates    nobody has asked yet")
+    if installation["hold"]:
+        lines.append(f"           held by a {installation['hold']['kind']}; gm pin --off ends that")
+    if installation["unsigned"]:
+        lines.append("           the last manifest was not signed: this build carries no public keys")
+    for bad in installation["bad"]:
+        lines.append(f"           bad build {bad['build'][:12]} until {bad['until']}: {bad['reason']}")
+    return lines
 
 
 def gather(workspace: Path) -> dict[str, Any]:
@@ -72,6 +98,7 @@ def gather(workspace: Path) -> dict[str, Any]:
             "python": platform.python_version(),
             "home": str(gm_home()),
         },
+        "installation": standing(default_home()),
         "workspace": {"path": str(workspace), "usable": is_workspace(workspace), "state": str(state)},
         "rows": {name: board.count(name) for name in ("open", "parked", "resolved")},
         "git": _git(workspace),
