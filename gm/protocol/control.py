@@ -9,8 +9,9 @@ Relay → worker:
 |---|---|
 | `{"gm": "handover", "requests": [{"id", "sent": [[boot, n], …]}]}` | among the requests that follow, these \
 were sent to earlier workers, as the n-th request of worker `boot`; ask the log whether one was begun |
-| `{"gm": "state", "run"?, "workspace"?, "gate"}` | what the command line said may have changed since: the run to \
-resume when it is asked for, whether the gate is open (first frame to a worker that stood ready for an update) |
+| `{"gm": "state", "run"?, "workspace"?, "gate", "tools"?}` | what the command line said may have changed since: the \
+run to resume when it is asked for, whether the gate is open, the digest of the tools that the host knows (first frame \
+to a worker that stood ready for an update) |
 | `{"gm": "idle?", "token"}` | say whether nothing runs, cancelled calls and background bodies included |
 | `{"gm": "update", "state", "build", "reason"?}` | what came of the hand-over to a build, for the next context: \
 `done`, `failed`, or `waits-for-host` for one that speaks another relay protocol |
@@ -21,8 +22,9 @@ Worker → relay:
 | frame | meaning |
 |---|---|
 | `{"gm": "ready"}` | everything is imported; frames are read from now on |
-| `{"gm": "state", "run"?, "workspace"?, "gate"?}` | what a successor must know: the run it resumes and where, \
-whether the gate is open; it is given these as `--run`, `--workspace` and `--gate-open` |
+| `{"gm": "state", "run"?, "workspace"?, "gate"?, "tools"?, "folder"?}` | what a successor must know: the \
+run it resumes and where, whether the gate is open; it is given these as `--run`, `--workspace` and `--gate-open`; \
+`folder` is the run's, for what is printed to stderr |
 | `{"gm": "idle", "token", "idle": bool, "why"?}` | the answer to `idle?` |
 
 A worker does nothing to its run (it takes no lock, writes no event) before the first frame that needs it: it may be

@@ -17,7 +17,7 @@ _QUEUED_PIECES = 256
 
 
 class Diagnostics:
-    """Forwards text to stderr and to `~/.gmnew/log/relay-<time>-<pid>.log`.
+    """Forwards text to stderr and to a file: `stderr.log` of the run, before there is one `~/.gmnew/log/relay-….log`.
 
     Many hosts never read a server's stderr: when that pipe is full, what comes is dropped there and stays in the file.
     The file is made with the first text, holds at most 1 MiB, and the 20 newest files are kept.
@@ -51,6 +51,17 @@ class Diagnostics:
             self._queue.put_nowait(data)
         except Full:
             return
+
+    def follow(self, folder: str) -> None:
+        """Write into the folder of a run from now on; where that cannot be, go on as before."""
+        try:
+            file = os.open(os.path.join(folder, "stderr.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        except OSError:
+            return
+        with self._lock:
+            if self._file is not None:
+                os.close(self._file)
+            self._file, self._left = file, _LOG_BYTES
 
     def flush(self, timeout: float) -> None:
         """Give the forwarder a moment to write what is queued."""

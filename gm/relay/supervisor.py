@@ -62,6 +62,7 @@ class Supervisor:
         self._run = run
         self._workspace: str | None = None
         self._gate_open = False
+        self._tools: str | None = None
         self._build: Build | None = None
         self._processes: dict[int, Worker] = {}
         self._retiring: dict[int, float] = {}
@@ -209,6 +210,9 @@ class Supervisor:
         elif kind == "state" and worker is self._worker:
             self._run = frame.get("run", self._run)
             self._workspace = frame.get("workspace", self._workspace)
+            self._tools = frame.get("tools", self._tools)
+            if "folder" in frame:
+                self._diagnostics.follow(frame["folder"])
             self._gate_open = bool(frame.get("gate", self._gate_open))
         elif kind == "idle" and worker is self._worker:
             self._update.told_idle(str(frame.get("token")), bool(frame.get("idle")))
@@ -256,7 +260,7 @@ class Supervisor:
         """Put a ready standby in the place of the worker, which has ended."""
         self._build = build
         self._worker = standby
-        known = {"run": self._run, "workspace": self._workspace, "gate": self._gate_open}
+        known = {"run": self._run, "workspace": self._workspace, "gate": self._gate_open, "tools": self._tools}
         told = {name: value for name, value in known.items() if value is not None}
         standby.process.write(control.encode("state", **told))
         self.connection.attach(standby)

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
 import anyio.to_thread
 
 from gm.errors import GmError
@@ -29,6 +30,7 @@ DEEPEST = 2
 """A gm that stands this deep below other gms starts no servers."""
 
 _LOOK_AGAIN_S = 60.0
+_CONFIGURED_S = 10.0
 Changed = Callable[[], Awaitable[None]]
 
 
@@ -58,6 +60,8 @@ class Fleet:
         self._doubled: dict[str, str] = {}
         self._dormant: dict[str, ServerEntry] = {}
         self._looked = 0.0
+        self._closed = False
+        self._configured = asyncio.Event()
         self.started = False
 
     def use_run(self, run: Run) -> None:
@@ -69,6 +73,7 @@ class Fleet:
     async def start(self) -> None:
         """Read the configuration and start its servers, side by side; returns at once."""
         if own_depth() >= DEEPEST:
+            self._configured.set()
             self._run.record(
                 "mcp-config", problem=f"started {own_depth()} deep below other gms: no servers are started"
             )
@@ -83,6 +88,7 @@ class Fleet:
                 self._launch(entry)
         await self.look_again(at_once=True)
         self.started = not self._starts
+        self._configured.set()
 
     async def look_again(self, *, at_once: bool = False) -> None:
         """Start servers whose `when` matches now; asked at most once a minute."""
@@ -121,6 +127,10 @@ class Fleet:
             return
         if added:
             self._run.record("gitignore", server=entry.name, state="added", lines=list(added))
+
+    def close(self) -> None:
+        """Write no more events: the run is about to be closed, the servers end after it."""
+        self._closed = True
 
     async def stop(self) -> None:
         """End all servers, side by side."""
@@ -172,6 +182,10 @@ class Fleet:
 
     async def wait_for(self, code: str) -> None:
         """Wait for servers that are still starting and that a body names; for all when it lists the verbs."""
+        if "gm" not in code:
+            return
+        with anyio.move_on_after(_CONFIGURED_S):
+            await self._configured.wait()
         for name, start in list(self._starts.items()):
             if start.done():
                 continue
@@ -196,7 +210,8 @@ class Fleet:
         return self._config.waiting
 
     def _note(self, server: str, state: str, **fields: Any) -> None:
-        self._run.record("mcp-server", server=server, state=state, **fields)
+        if not self._closed:
+            self._run.record("mcp-server", server=server, state=state, **fields)
 
     def _skip(self, server: str, tool: str, reason: str) -> None:
         self._run.record("mcp-tool-skipped", server=server, tool=tool, reason=reason)

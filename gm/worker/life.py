@@ -54,6 +54,7 @@ class _Worker:
         self._server: GmServer
         self._stop = asyncio.Event()
         self._stop_jobs = False
+        self._renewal: asyncio.Future[None] | None = None
 
     async def run(self) -> None:
         verbs = builtin_registry()
@@ -97,9 +98,12 @@ class _Worker:
             with contextlib.suppress(GmError):
                 await stop_all_jobs(run)
         await session.bodies.stop_all()
-        if session.fleet is not None:
-            await session.fleet.stop()
+        fleet = session.fleet
+        if fleet is not None:
+            fleet.close()
         await anyio.to_thread.run_sync(run.close)
+        if fleet is not None:
+            await fleet.stop()
 
     def _cancelled(self, number: int) -> None:
         self._session.calls.cancel(number)
@@ -120,5 +124,9 @@ class _Worker:
             busy = session.calls.in_flight + len(session.background_names())
             why = {"why": f"{busy} calls or bodies run"} if busy else {}
             self._wire.control("idle", token=frame["token"], idle=not busy, **why)
+        elif kind == "state":
+            session.take_state(frame)
         elif kind == "update":
             session.note_update(frame)
+            if frame.get("state") == "done" and self._server.tools_changed():
+                self._renewal = asyncio.ensure_future(self._server.announce_tools())

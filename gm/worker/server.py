@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -90,6 +92,14 @@ class GmServer:
         options = self._server.create_initialization_options()
         await self._server.run(self._wire.read_stream, self._wire.write_stream, options)
 
+    def tools_changed(self) -> bool:
+        """Tell whether the list of tools is another one than the host had from the worker before this one."""
+        return self._session.host_tools not in (None, _digest(self._tools()))
+
+    def _tools(self) -> list[Json]:
+        every_verb = self._session.options.surface == "tools"
+        return tool_definitions(LOOP, self._session.verbs, self._session.other_verbs(), every_verb=every_verb)
+
     async def announce_tools(self) -> None:
         """Tell the host that the list of tools changed."""
         if self._stateless:
@@ -109,8 +119,8 @@ class GmServer:
 
     async def _list_tools(self, ctx: Any, params: PaginatedRequestParams) -> Json:
         self._seen(ctx)
-        every_verb = self._session.options.surface == "tools"
-        tools = tool_definitions(LOOP, self._session.verbs, self._session.other_verbs(), every_verb=every_verb)
+        tools = self._tools()
+        self._wire.control("state", tools=_digest(tools))
         return _whole(ctx, {"tools": tools, "ttlMs": LIST_TTL_MS, "cacheScope": CACHE_SCOPE})
 
     async def _call_tool(self, ctx: Any, params: Any) -> Any:
@@ -168,6 +178,10 @@ class GmServer:
         run = self._session.run
         if run is not None and call.seq:
             run.record("cancel-ignored", of=call.seq, tool=call.tool)
+
+
+def _digest(tools: list[Json]) -> str:
+    return hashlib.sha256(json.dumps(tools, sort_keys=True).encode()).hexdigest()
 
 
 def file_path(uri: str) -> Path | None:

@@ -47,6 +47,7 @@ class Session:
         calls: the host's calls; set once they can be taken.
         skills: what is served as skills.
         waiting: what of the workspace waits to be trusted.
+        host_tools: digest of the tools that the host had from an earlier worker, None when it has none.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Session:
         self.calls: Calls
         self.skills: SkillSet = builtin_skills()
         self.host: dict[str, Any] = {}
+        self.host_tools: str | None = None
         self.fleet: Fleet | None = None
         self.update: str | None = None
         self.waiting: tuple[str, ...] = ()
@@ -68,6 +70,7 @@ class Session:
         self._order = Order()
         self._opening = asyncio.Lock()
         self._wanted = options.run
+        self._named = options.workspace
         self._on_open: list[Callable[[Run], object]] = []
 
     # --- the run ---
@@ -111,8 +114,16 @@ class Session:
             self._serve_skills(opened.run, skills, waiting)
             return opened.run
 
+    def take_state(self, frame: Mapping[str, Any]) -> None:
+        """Take what has changed while this worker stood by: the run to resume and where, whether the gate is open."""
+        self._wanted = frame.get("run", self._wanted)
+        self._named = frame.get("workspace", self._named)
+        self.host_tools = frame.get("tools")
+        if frame.get("gate"):
+            self.gate.open()
+
     async def _place(self, roots: Roots, workspace: str | None) -> Path:
-        named = workspace or self.options.workspace or os.environ.get("CLAUDE_PROJECT_DIR")
+        named = workspace or self._named or os.environ.get("CLAUDE_PROJECT_DIR")
         candidates = [Path(named)] if named else await roots()
         return await anyio.to_thread.run_sync(check_workspace, candidates[0] if candidates else Path())
 
@@ -121,7 +132,7 @@ class Session:
 
     def _take(self, opened: Opened) -> None:
         run = self.run = opened.run
-        self._wire.control("state", run=run.id)
+        self._wire.control("state", run=run.id, workspace=str(run.workspace), folder=str(run.folder))
         if run.progress.steps is None:
             run.progress.steps = self.options.steps
         if opened.resumed:
@@ -270,7 +281,7 @@ class Session:
         """Return the signatures of other servers' verbs: those that are there, else those known from the last start."""
         if self.fleet is not None and self.fleet.started:
             return self.fleet.signatures()
-        named = self.options.workspace or os.environ.get("CLAUDE_PROJECT_DIR") or "."
+        named = self._named or os.environ.get("CLAUDE_PROJECT_DIR") or "."
         return remembered_signatures(Path(named).absolute())
 
     async def start_servers(self, run: Run, announce: Callable[[], Awaitable[None]]) -> None:
