@@ -21,7 +21,8 @@ _BY_SUFFIX = {
     ".vue": "sfc",
     ".svelte": "sfc",
 }
-_SCRIPT = re.compile(rb"<script\b([^>]*)>(.*?)</script\s*>", re.DOTALL | re.IGNORECASE)
+_OPENING = re.compile(rb"<script\b([^<>]*)>", re.IGNORECASE)
+_CLOSING = re.compile(rb"</script", re.IGNORECASE)
 _LANG = re.compile(rb"""\blang\s*=\s*["']?(\w+)""")
 _FLOW = re.compile(rb"@flow\b")
 
@@ -97,11 +98,16 @@ def script_of(data: bytes, language: str) -> tuple[bytes, str]:
         return data, language
     blank = bytearray(re.sub(rb"[^\r\n]", b" ", data))
     grammar = "js"
-    for script in _SCRIPT.finditer(data):
-        told = _LANG.search(script[1])
+    opening = _OPENING.search(data)
+    while opening is not None:
+        closing = _CLOSING.search(data, opening.end())
+        if closing is None:
+            break
+        told = _LANG.search(opening[1])
         if told is not None and told[1] in (b"ts", b"tsx"):
             grammar = "tsx" if told[1] == b"tsx" or grammar == "tsx" else "ts"
-        blank[script.start(2) : script.end(2)] = script[2]
+        blank[opening.end() : closing.start()] = data[opening.end() : closing.start()]
+        opening = _OPENING.search(data, closing.end())
     return bytes(blank), grammar
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 from typing import Any
 
@@ -29,6 +30,8 @@ FORM = CacheForm(
         "create index renamed_own on renamed (own)",
     ),
 )
+_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_TRAILING_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s{0,10000}[}\]])')
 _CONFIGS = ("package.json", "tsconfig.json", "jsconfig.json")
 
 
@@ -122,27 +125,12 @@ def _relaxed_json(data: bytes) -> Any:
         return json.loads(text)
     except ValueError:
         pass
-    out: list[str] = []
-    i = 0
-    while i < len(text):
-        if text[i] == '"':
-            end = i + 1
-            while end < len(text) and text[end] != '"':
-                end += 2 if text[end] == "\\" else 1
-            out.append(text[i : end + 1])
-            i = end + 1
-        elif text.startswith("//", i):
-            i = text.find("\n", i) if "\n" in text[i:] else len(text)
-        elif text.startswith("/*", i):
-            close = text.find("*/", i)
-            i = close + 2 if close >= 0 else len(text)
-        elif text[i] == "," and text[i + 1 :].lstrip()[:1] in ("}", "]"):
-            i += 1
-        else:
-            out.append(text[i])
-            i += 1
+    if "*/" not in text:
+        text = text.replace("/*", "")
+    for pattern in (_COMMENT, _TRAILING_COMMA):
+        text = pattern.sub(lambda found: found[1] or "", text)
     try:
-        return json.loads("".join(out))
+        return json.loads(text)
     except ValueError:
         return None
 

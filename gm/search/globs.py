@@ -54,28 +54,43 @@ def _translate(glob: str) -> str:
         return "(?:" + re.escape(name) + r"(?:/.*)?)" if name not in ("", ".") else "(?:.*)"
     if glob.endswith("/"):
         glob += "**"
-    if "/" not in glob:
-        glob = "**/" + glob
-    out, i = [], 0
-    glob = glob.lstrip("/")
-    while i < len(glob):
-        if glob.startswith("**/", i):
-            out.append(r"(?:[^/]+/)*")
-            i += 3
-        elif glob.startswith("**", i):
-            out.append(".*")
-            i += 2
-        elif glob[i] == "*":
-            out.append("[^/]*")
+    parts = glob.lstrip("/").split("/")
+    if len(parts) == 1:
+        parts.insert(0, "**")
+    out: list[str] = []
+    for number, part in enumerate(parts):
+        last = number == len(parts) - 1
+        if part == "**":
+            if last:
+                out.append(".*")
+            elif number == 0 or parts[number - 1] != "**":
+                out.append("(?:[^/]+/)*")
+        else:
+            out.append(_segment(part) + ("" if last else "/"))
+    return "(?:" + "".join(out) + ")"
+
+
+def _segment(part: str) -> str:
+    """Translate what stands between two slashes.
+
+    The shortest way to each literal after a star is as good as any other, so it is kept (an atomic group) and a
+    pattern of many stars stays fast.
+    """
+    pieces: list[str] = [""]
+    i = 0
+    while i < len(part):
+        if part[i] == "*":
+            if pieces[-1] or len(pieces) == 1:
+                pieces.append("")
             i += 1
-        elif glob[i] == "?":
-            out.append("[^/]")
-            i += 1
-        elif glob[i] == "[" and (close := glob.find("]", i + 2)) > 0:
-            inside = glob[i + 1 : close].replace("\\", r"\\").replace("[", r"\[")
-            out.append("[" + ("^" + inside[1:] if inside[0] in "!^" else inside) + "]")
+        elif part[i] == "[" and (close := part.find("]", i + 2)) > 0:
+            inside = part[i + 1 : close].replace("\\", r"\\").replace("[", r"\[")
+            pieces[-1] += "[" + ("^" + inside[1:] if inside[0] in "!^" else inside) + "]"
             i = close + 1
         else:
-            out.append(re.escape(glob[i]))
+            pieces[-1] += "[^/]" if part[i] == "?" else re.escape(part[i])
             i += 1
-    return "(?:" + "".join(out) + ")"
+    if len(pieces) == 1:
+        return pieces[0]
+    middle = "".join(f"(?>[^/]*?{piece})" for piece in pieces[1:-1])
+    return pieces[0] + middle + "[^/]*" + pieces[-1]

@@ -337,3 +337,12 @@ def test_threads_share_one_workspace(repository: Repository) -> None:
     for thread in threads:
         thread.join()
     assert [result["sureTotal"] for result in results] == [1] * 6
+
+
+def test_a_tsconfig_with_comments_and_commas_anywhere_is_read(repository: Repository) -> None:
+    config = (
+        '{\n  // "paths": {}\n  "compilerOptions": { /* a */ "baseUrl": ".", "x": "// no comment, }",\n'
+        '    "paths": { "~/*": ["lib/*", ], // why\n }, /* b */\n  },\n}\n'
+    )
+    files = {"tsconfig.json": config, "lib/a.ts": "export const f = () => 1", "b.ts": "import { f } from '~/a'\nf()"}
+    assert sure(repository, files, "f") == [("b.ts", 2)]
