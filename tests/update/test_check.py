@@ -286,3 +286,18 @@ def test_path_of_the_part_is_gone_after_an_update(home: Home, releases: Releases
     releases.publish(2)
     check_once(home, source, ASKED)
     assert list(Path(home.root).rglob("*.part")) == []
+
+
+def test_status_tells_of_holds_bad_builds_and_missing_signatures(
+    home: Home, releases: Releases, source: Source
+) -> None:
+    from gm.cli.status import installation_lines
+    from installer.standing import standing
+
+    releases.publish(2, signed=False)
+    check_once(home, replace(source, keys={}), ASKED)
+    roll_back(home)
+    releases.publish(3, selfcheck="exit 9", signed=False)
+    check_once(home, replace(source, keys={}), ASKED)
+    text = "\n".join(installation_lines(standing(home)))
+    assert "build      0.1.1-" in text and "held by a rollback" in text and "not signed" in text and "bad build" in text
