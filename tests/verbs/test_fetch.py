@@ -164,6 +164,7 @@ def test_a_reply_that_breaks_off_is_partial(call: Any, server: Server) -> None:
         ("deflate", zlib.compress(b"packed")),
         ("deflate", zlib.compress(b"packed", wbits=-15)),
     ],
+    ids=["gzip", "gzip in two members", "deflate", "deflate without its header"],
 )
 def test_compressed_replies_are_unpacked(call: Any, server: Server, packing: str, body: bytes) -> None:
     result = call("fetch", url=server.add("/z", body, Content_Encoding=packing))
