@@ -102,10 +102,13 @@ class Verb:
         """The call as text, in wire names: `edit_file(path: str, old: str, all: bool = False)`."""
         shown = []
         for parameter in self.parameters:
-            text = f"{parameter.wire}: {_parameter_text(parameter)}"
-            if not parameter.required:
-                text += f" = {parameter.default!r}" if parameter.default is not None else "?"
-            shown.append(text.replace(" | None?", "?"))
+            kind = _parameter_text(parameter)
+            if parameter.required:
+                shown.append(f"{parameter.wire}: {kind}")
+            elif parameter.default is None:
+                shown.append(f"{parameter.wire}?: {kind.removesuffix(' | None')}")
+            else:
+                shown.append(f"{parameter.wire}: {kind} = {parameter.default!r}")
         return f"{self.name}({', '.join(shown)})"
 
     @cached_property
