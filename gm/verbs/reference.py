@@ -14,10 +14,10 @@ Every verb is a function on `gm` in `run_code`, a tool under `gm serve --surface
 shell. This page is generated from the declarations; do not edit it (`python -m gm.verbs.reference > docs/verbs.md`).
 
 Parameters with `?` may be left out. Bodies may write a parameter's name in camelCase or snake_case. Paths are taken
-from the workspace when relative, may lie outside when absolute; a name that is not UTF-8 is shown and taken as `bytes:` with
-percent-encoded bytes. Errors have `code`, `message` and `hint`; besides those named here every verb may answer
-`unknown_parameter`, `missing_parameter`, `wrong_type`, `permission_denied`, `no_space`, and `internal`, which names the
-event that holds the traceback.
+from the workspace when relative, may lie outside when absolute; a name that is not UTF-8 is shown and taken as
+`bytes:` with percent-encoded bytes. Errors have `code`, `message` and `hint`; besides those named here every verb may
+answer `unknown_parameter`, `missing_parameter`, `wrong_type`, `permission_denied`, `no_space`, and `internal`, which
+names the event that holds the traceback.
 
 """
 
