@@ -169,7 +169,7 @@ class _Handler(BaseHTTPRequestHandler):
     owner: Bridge
     protocol_version = "HTTP/1.1"
 
-    def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002 - the base class's name
+    def log_message(self, format: str, *arguments: Any) -> None:
         pass
 
     def do_GET(self) -> None:

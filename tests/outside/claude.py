@@ -141,9 +141,8 @@ def _session(verdict: Verdict, claude: Path, path: tuple[Path, ...], place: Stag
             stdin=subprocess.DEVNULL,
             check=False,
         )
-    verdict.check(
-        "the session ends well", done.returncode == 0 and "all done" in done.stdout, done.stdout + done.stderr
-    )
+    ended = done.returncode == 0 and "all done" in done.stdout
+    verdict.check("the session ends well", ended, done.stdout + done.stderr)
     if not verdict.check("the model was asked", api.requests, done.stdout + done.stderr):
         return
     tools = {tool["name"] for tool in api.requests[0]["tools"]}
@@ -181,12 +180,10 @@ def _judge_frames(verdict: Verdict, frames: list[Json]) -> None:
     verdict.check("it speaks the newest version", version == STATELESS_VERSION, version)
     progress = _sent(frames, "gm", "notifications/progress")
     verdict.check("progress reaches it under its token", progress and "progressToken" in meta, progress)
-    asked = [f["frame"]["id"] for f in frames if f["from"] == "host" and "id" in f["frame"]]
-    answered = [f["frame"]["id"] for f in frames if f["from"] == "gm" and "method" not in f["frame"]]
-    open_ended = {frame["id"] for frame in _sent(frames, "host", "subscriptions/listen")}
-    verdict.check(
-        "every request is answered once", sorted(map(str, answered)) == sorted(map(str, set(asked) - open_ended))
-    )
+    asked = {str(f["frame"]["id"]) for f in frames if f["from"] == "host" and "id" in f["frame"]}
+    asked -= {str(frame["id"]) for frame in _sent(frames, "host", "subscriptions/listen")}
+    answered = sorted(str(f["frame"]["id"]) for f in frames if f["from"] == "gm" and "method" not in f["frame"])
+    verdict.check("every request is answered once", answered == sorted(asked), set(answered) ^ asked)
 
 
 # --- an interrupted call ---------------------------------------------------------------------------------------------
@@ -208,7 +205,12 @@ def _interrupted(verdict: Verdict, claude: Path, path: tuple[Path, ...], place: 
         assert process.stdin is not None and process.stdout is not None
         said: queue.SimpleQueue[Json] = queue.SimpleQueue()
         output = process.stdout
-        threading.Thread(target=lambda: [said.put(json.loads(line)) for line in output], daemon=True).start()
+
+        def listen() -> None:
+            for line in output:
+                said.put(json.loads(line))
+
+        threading.Thread(target=listen, daemon=True).start()
 
         def tell(value: Json) -> None:
             assert process.stdin is not None
@@ -251,7 +253,7 @@ def _interrupted(verdict: Verdict, claude: Path, path: tuple[Path, ...], place: 
     given_up = [frame["params"]["requestId"] for frame in _sent(frames, "host", "notifications/cancelled")]
     late = [f for f in frames if f["from"] == "gm" and f["frame"].get("id") in given_up and "result" in f["frame"]]
     verdict.check("nothing is sent for the cancelled call", given_up and not late, late)
-    first = [f for f in frames if f["from"] == "host"][0]["frame"]
+    first = next(f for f in frames if f["from"] == "host")["frame"]
     verdict.check("one server served it all", len([f for f in frames if f["frame"].get("id") == first.get("id")]) == 2)
     kinds = [event["kind"] for event in LogReader(find_run(place.workspace / ".gm", None).folder)]
     verdict.check("the log has the cancel", "cancel-ignored" in kinds, kinds)

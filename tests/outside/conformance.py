@@ -40,7 +40,7 @@ LEFT_OUT = {
     "dns-rebinding-protection, http-*, server-sse-*": _HTTP,
     "tasks-*": _TASKS,
     "logging-set-level": "gm does not declare logging: what happens is in its own log",
-    "resources-subscribe, resources-unsubscribe": "gm does not declare resources.subscribe: its resources do not change",
+    "resources-subscribe, resources-unsubscribe": "gm does not declare resources.subscribe: skills do not change",
 }
 """Scenarios that do not fit, each with its reason."""
 

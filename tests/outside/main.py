@@ -19,7 +19,7 @@ Judge = Callable[[Scratch, str, str], list[Verdict]]
 
 
 def main() -> int:
-    """Run what the command line names; 0 when everything passed, 1 for a failure, 3 for a judge that was not to be had."""
+    """Run what was named; 0 when all passed, 1 for a failure, 3 for a judge that could not be had."""
     arguments = _arguments()
     if arguments.list:
         for name in JUDGES:

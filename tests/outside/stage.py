@@ -11,14 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _KEPT = ("PATH", "LANG", "LC_ALL", "TERM", "TMPDIR", "SYSTEMROOT")
-_GIT = {
-    "GIT_AUTHOR_NAME": "Ada",
-    "GIT_AUTHOR_EMAIL": "ada@localhost",
-    "GIT_COMMITTER_NAME": "Ada",
-    "GIT_COMMITTER_EMAIL": "ada@localhost",
-    "GIT_CONFIG_GLOBAL": os.devnull,
-    "GIT_CONFIG_NOSYSTEM": "1",
-}
+_GIT = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 ROOT = Path(__file__).resolve().parents[2]
 CHECKOUT = str(ROOT / ".venv" / "bin" / "gm")
 """The program of this checkout."""
@@ -81,6 +74,8 @@ def stage(program: str) -> Iterator[Stage]:
         (folder / "defaults.json").write_text('{"mcpServers": {}}')
         place = Stage(program, folder, workspace, home)
         place.git("init", "-q", "-b", "main")
+        place.git("config", "user.name", "Ada")  # in the repository: some hosts pass hardly any variable on
+        place.git("config", "user.email", "ada@localhost")
         (workspace / "a.txt").write_text("one\ntwo\nthree\n")
         (workspace / "check.sh").write_text("grep -q 2 a.txt\n")
         place.git("add", ".")
