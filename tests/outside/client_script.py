@@ -53,8 +53,8 @@ class FastMcp(Sdk):
     """The client of fastmcp."""
 
     def __init__(self, command: list[str], mode: str) -> None:
-        from fastmcp import Client
-        from fastmcp.client.transports import StdioTransport
+        from fastmcp import Client  # type: ignore[import-not-found]
+        from fastmcp.client.transports import StdioTransport  # type: ignore[import-not-found]
 
         transport = StdioTransport(command[0], command[1:], env=dict(os.environ), cwd=os.getcwd(), keep_alive=False)
         self.client = Client(transport)
@@ -97,7 +97,7 @@ async def play(kind: str, mode: str, command: list[str]) -> dict[str, Any]:
         row = (await judge.call("run_code", code='(await gm.prd_add(title="Two is 2", doneWhen="check.sh"))["id"]'))[0]
         edit = 'e = await gm.edit_file(path="a.txt", old="two", new="2"); "+2" in e["diff"]'
         seen["an edit"] = ((await judge.call("run_code", code=edit))[0].strip(), "true")
-        seen["the file"] = (Path("a.txt").read_text(), "one\n2\nthree\n")
+        seen["the file"] = (await asyncio.to_thread(Path("a.txt").read_text), "one\n2\nthree\n")
         check = 'c = await gm.run_shell(command="sh check.sh"); assert c["exit"] == 0; c["seq"]'
         witness = (await judge.call("run_code", code=check))[0].strip()
         commit = 'c = await gm.git_commit(message="Two is 2", paths=["a.txt"]); c["sha"]'

@@ -105,9 +105,8 @@ def _judge(verdict: Verdict, app: _AppServer, place: Stage) -> None:
     uris = {resource["uri"] for resource in gm.get("resources", [])}
     verdict.check("the skill is among its resources", SKILL in uris, uris)
     verdict.check("its templates are answered", gm.get("resourceTemplates") == [], gm.get("resourceTemplates"))
-    verdict.check(
-        "its name and version are known", (gm.get("serverInfo") or {}).get("name") == "gm", gm.get("serverInfo")
-    )
+    info = gm.get("serverInfo") or {}
+    verdict.check("its name and version are known", info.get("name") == "gm" and info.get("version"), info)
 
     thread = app.ask("thread/start", cwd=str(place.workspace)).get("thread", {}).get("id")
     if not verdict.check("a thread starts", thread):
