@@ -165,9 +165,9 @@ def main() -> None:
         asked = json.loads(options.queries.read_text())
         print(json.dumps(CHILDREN[options.child](options.repositories[0], asked)))
         return
-    print(
-        "| repository | engine | lines | build | lines/s | query median | p95 | slowest | median, processor time | memory added | on disk |"
-    )
+    head = ["repository", "engine", "lines", "build", "lines/s", "query median", "p95", "slowest"]
+    head += ["median, processor time", "memory added", "on disk"]
+    print("| " + " | ".join(head) + " |")
     print("|---|---|---|---|---|---|---|---|---|---|---|")
     fresh = []
     for original in options.repositories:

@@ -27,6 +27,8 @@ Mode = Literal["literal", "regex", "word"]
 MOST_MATCHES = 10_000
 MOST_CONTEXT = 50
 _BATCH_BYTES = 60_000
+_UNICODE = "(*UCP)"
+"""Begins an expression whose ``\\w``, ``\\b`` and the like know all scripts."""
 _STEP_LIMIT = re.compile(rb"pcre2?_(?:jit_)?(?:match|exec) failed with error code -(?:8|21|47|53|46)|match limit")
 _RECORD = re.compile(rb"([^\0]++)\0([0-9]++)\0([0-9]++)\0([^\n]*+)\n")
 _PATTERN_ERROR = re.compile(r"fatal: (?:-e option, )?(.*)", re.DOTALL)
@@ -177,6 +179,8 @@ def _options(pattern: str, mode: Mode, ignore_case: bool, found: _Found) -> list
         options.append("-w")
     if ignore_case:
         options.append("-i")
+    if "-P" in options:
+        pattern = _UNICODE + pattern
     return [*options, "-e", os.fsencode(pattern) if os.name != "nt" else pattern]
 
 
@@ -324,15 +328,24 @@ def _take(data: bytes, found: _Found) -> bytes:
     A record is `path NUL line NUL column NUL text LF`; a path may hold line feeds, a text may not.
     """
     position = 0
-    while record := _RECORD.match(data, position):
+    match = _RECORD.match
+    while len(found.kept) < found.limit and (record := match(data, position)):
         found.add(*record.groups())
         position = record.end()
+    total, files, last = found.total, found.files, found.last
+    while record := match(data, position):
+        position = record.end()
+        total += 1
+        if record[1] != last:
+            last = record[1]
+            files += 1
+    found.total, found.files, found.last = total, files, last
     return data[position:]
 
 
 def _failure(status: int, err: bytes) -> Exception:
     failure = git_failure(status, err)
-    text = err.decode("utf-8", "replace").strip()
+    text = err.decode("utf-8", "replace").strip().replace(_UNICODE, "")
     if isinstance(failure, Unavailable) and ("pcre" in text or "-e option" in text or "regex" in text.lower()):
         told = _PATTERN_ERROR.search(text)
         return UsageError(

@@ -81,6 +81,8 @@ def test_case_is_ignored_on_request_in_every_script(repository: Repository) -> N
     assert places(grep_files(root, "ПРИМЕР", ignore_case=True)) == [("a.txt", 2, 1)]
     assert places(grep_files(root, "über", mode="regex", ignore_case=True)) == [("a.txt", 1, 7)]
     assert grep_files(root, "größe über")["total"] == 0
+    assert places(grep_files(root, r"\bпример\w*\b", mode="regex", ignore_case=True)) == [("a.txt", 2, 1)]
+    assert places(grep_files(root, r"^\w+\s", mode="regex")) == [("a.txt", 1, 1)]
 
 
 def test_strange_file_names_come_back_whole(repository: Repository) -> None:
@@ -119,6 +121,7 @@ def test_a_malformed_expression_is_a_usage_error(repository: Repository) -> None
         grep_files(repository.root, "(a", mode="regex")
     assert caught.value.code == "regex_malformed"
     assert "parenthesis" in caught.value.message
+    assert "UCP" not in caught.value.message
 
 
 @pytest.mark.parametrize("pattern", ["", "a\nb", "a\0b"])
