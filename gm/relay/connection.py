@@ -147,11 +147,18 @@ class Connection:
         if method == "initialize":
             self._initialize(frame, key)
         elif method == "server/discover":
-            self._back.append(result_frame(key, discover_result(self._versions)))
+            self._discover(frame, key)
         elif method == "ping":
             self._ping(frame, key)
         else:
             self._call(frame, key, method)
+
+    def _discover(self, frame: Frame, key: str) -> None:
+        problem = openings.discover_problem(frame, self._versions)
+        if problem is None:
+            self._back.append(result_frame(key, discover_result(self._versions)))
+        else:
+            self._back.append(error_frame(key, *problem))
 
     def _ping(self, frame: Frame, key: str) -> None:
         if openings.of_request(frame) is None:

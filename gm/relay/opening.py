@@ -6,8 +6,15 @@ import json
 from typing import Any, NamedTuple
 
 from gm import __version__
-from gm.protocol.versions import HANDSHAKE_VERSIONS, VERSION_META_KEY, negotiate, sdk_version
-from gm.relay.frames import Frame
+from gm.protocol.versions import (
+    CLIENT_CAPABILITIES_META_KEY,
+    HANDSHAKE_VERSIONS,
+    STATELESS_VERSION,
+    VERSION_META_KEY,
+    negotiate,
+    sdk_version,
+)
+from gm.relay.frames import INVALID_PARAMS, UNSUPPORTED_VERSION, Frame
 
 OPENING_ID = "gm-relay-open"
 """The id of the relay's own `initialize`; it is not counted among the host's requests."""
@@ -74,6 +81,25 @@ def of_request(frame: Frame) -> Opening | None:
 def names_handshake(frame: Frame) -> bool:
     """Tell an envelope that names a version of the handshake era, which belongs to no era and gets an error."""
     return frame.meta.get(VERSION_META_KEY) in HANDSHAKE_VERSIONS
+
+
+def discover_problem(frame: Frame, served: list[str]) -> tuple[int, str, dict[str, Any] | None] | None:
+    """Return code, message and data of the error that answers a `server/discover`; None when it is answered.
+
+    Without an envelope it is always answered. An envelope is held to what every later request will be held to, so that
+    a client whose requests would be refused learns it here and falls back to `initialize` (MCP 2026-07-28).
+    """
+    if VERSION_META_KEY not in frame.meta:
+        return None
+    version = frame.meta[VERSION_META_KEY]
+    if not isinstance(version, str):
+        return INVALID_PARAMS, f"_meta.{VERSION_META_KEY} must be a string", None
+    if version not in (STATELESS_VERSION, *HANDSHAKE_VERSIONS):
+        data = {"supported": served, "requested": version}
+        return UNSUPPORTED_VERSION, "Unsupported protocol version", data
+    if version == STATELESS_VERSION and not isinstance(frame.meta.get(CLIENT_CAPABILITIES_META_KEY), dict):
+        return INVALID_PARAMS, f"_meta.{CLIENT_CAPABILITIES_META_KEY} must be an object", None
+    return None
 
 
 def _client(params: dict[str, Any]) -> str:

@@ -137,16 +137,18 @@ class GmServer:
         return _whole(ctx, {"resourceTemplates": [], "ttlMs": LIST_TTL_MS, "cacheScope": CACHE_SCOPE})
 
     async def _read_resource(self, ctx: Any, params: ReadResourceRequestParams) -> Json:
-        return _plain(ctx, lambda: resources.read_resource(self._session.skills, self._session.gate, str(params.uri)))
+        uri = str(params.uri)
+        return _plain(ctx, lambda: resources.read_resource(self._session.skills, self._session.gate, uri), uri=uri)
 
     async def _list_skills(self, ctx: Any, params: PaginatedRequestParams) -> Json:
         return _plain(ctx, lambda: resources.list_skills(self._session.skills, params.cursor))
 
     async def _get_skill(self, ctx: Any, params: _UriParams) -> Json:
-        return _plain(ctx, lambda: resources.get_skill(self._session.skills, params.uri))
+        return _plain(ctx, lambda: resources.get_skill(self._session.skills, params.uri), uri=params.uri)
 
     async def _read_directory(self, ctx: Any, params: _FolderParams) -> Json:
-        return _plain(ctx, lambda: resources.read_directory(self._session.skills, params.uri, params.cursor))
+        uri = params.uri
+        return _plain(ctx, lambda: resources.read_directory(self._session.skills, uri, params.cursor), uri=uri)
 
     async def _list_prompts(self, ctx: Any, params: PaginatedRequestParams) -> Json:
         return _whole(ctx, resources.list_prompts(self._session.skills))
@@ -194,16 +196,16 @@ async def _ignore(ctx: Any, params: NotificationParams) -> None:
     """Take a notification that changes nothing: the roots are asked for once, when the run is opened."""
 
 
-def _plain(ctx: Any, work: Callable[[], Json]) -> Json:
-    """Run a handler; an error of gm's is -32602 on the wire."""
+def _plain(ctx: Any, work: Callable[[], Json], **about: Any) -> Json:
+    """Run a handler; an error of gm's is -32602 on the wire, with `about` (the URI that was asked for) in its data."""
     try:
         return _whole(ctx, work())
     except GmError as error:
-        raise _invalid(error) from None
+        raise _invalid(error, **about) from None
 
 
-def _invalid(error: GmError) -> MCPError:
-    return MCPError(code=INVALID_PARAMS, message=error.as_text(), data=error.as_json())
+def _invalid(error: GmError, **about: Any) -> MCPError:
+    return MCPError(code=INVALID_PARAMS, message=error.as_text(), data={**error.as_json(), **about})
 
 
 def _whole(ctx: Any, result: Json) -> Json:

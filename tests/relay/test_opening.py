@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.relay.host import ENVELOPE, ROOT, Host, wait_until
+from tests.relay.host import ENVELOPE, ROOT, VERSION_KEY, Host, wait_until
 
+CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
 VERSIONS = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05", "2024-10-07"]
 
 
@@ -71,6 +72,35 @@ def test_discover_is_answered_in_every_situation_and_does_not_choose_an_era(tmp_
         assert host.ask("server/discover", ENVELOPE)["result"]["ttlMs"] > 0
         assert host.ask("echo", {"still": "open"})["result"] == {"still": "open"}
         assert len(host.events("start")) == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "more", "code"),
+    [
+        ("2099-01-01", {CAPABILITIES_KEY: {}}, -32022),
+        ("", {CAPABILITIES_KEY: {}}, -32022),
+        (7, {CAPABILITIES_KEY: {}}, -32602),
+        (None, {CAPABILITIES_KEY: {}}, -32602),
+        ("2026-07-28", {}, -32602),
+        ("2026-07-28", {CAPABILITIES_KEY: 7}, -32602),
+    ],
+)
+def test_a_discover_whose_requests_would_be_refused_is_refused_and_initialize_works(
+    tmp_path: Path, version: Any, more: dict[str, Any], code: int
+) -> None:
+    with Host(tmp_path) as host:
+        error = host.ask("server/discover", {"_meta": {VERSION_KEY: version, **more}})["error"]
+        assert error["code"] == code
+        if code == -32022:
+            assert error["data"] == {"supported": ["2026-07-28", "2025-11-25", "2025-06-18"], "requested": version}
+        assert host.open()["result"]["protocolVersion"] == "2025-11-25"
+        assert host.ask("echo", {"x": 1})["result"] == {"x": 1}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_discover_in_a_version_of_the_handshake_is_answered(tmp_path: Path, version: str) -> None:
+    with Host(tmp_path) as host:
+        assert host.ask("server/discover", {"_meta": {VERSION_KEY: version}})["result"]["supportedVersions"]
 
 
 def test_the_stateless_version_can_be_left_out(tmp_path: Path) -> None:

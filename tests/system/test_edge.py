@@ -130,7 +130,8 @@ def test_an_unknown_method_is_32601_and_missing_params_are_32602(start: StartHos
     host.open(version)
     assert (host.request("no/such/method").error or {})["code"] == -32601
     assert (host.request("resources/read", {}).error or {})["code"] == -32602
-    assert (host.request("resources/read", {"uri": "skill://none/SKILL.md"}).error or {})["code"] == -32602
+    missing = host.request("resources/read", {"uri": "skill://none/SKILL.md"}).error or {}
+    assert (missing["code"], missing["data"]["uri"]) == (-32602, "skill://none/SKILL.md")
     assert (host.request("prompts/get", {"name": "none"}).error or {})["code"] == -32602
 
 
