@@ -8,8 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gm.gmloop.gml.builtins import bundled
+from gm.gmloop.gml.macros import macro_table
+from gm.gmloop.gml.parser import parse
 from gm.gmloop.lint.fixes import fix_text
 from gm.gmloop.lint.registry import RULES, severities
 from gm.gmloop.lint.runner import LintSettings, lint_text
@@ -23,8 +27,8 @@ BUILTINS = bundled()
 
 def found(text: str, *rules: str, facts: ProjectFacts | None = None, path: str = SCRIPT) -> list[tuple[str, str]]:
     """Return rule and text of each finding, of some rules only."""
-    settings = LintSettings({id: RULES[id].severity for id in rules}, facts, BUILTINS)
-    return [(item.rule, text[item.start : item.end]) for item in lint_text(text, path, settings)]
+    run = LintSettings({id: RULES[id].severity for id in rules}, facts, BUILTINS)
+    return [(item.rule, text[item.start : item.end]) for item in lint_text(text, path, run)]
 
 
 def facts_of(make: Make, text: str, path: str = SCRIPT) -> ProjectFacts:
@@ -48,9 +52,9 @@ def test_the_bad_example_is_found_and_the_good_one_is_not(id: str, make_project:
 def test_the_fix_gives_the_fixed_example(id: str, make_project: Make) -> None:
     rule = RULES[id]
     path = rule.event or SCRIPT
-    settings = LintSettings({id: rule.severity}, facts_of(make_project, rule.bad, path), BUILTINS)
-    assert fix_text(rule.bad, path, settings)[0] == rule.fixed
-    assert lint_text(rule.fixed or "", path, settings) == []
+    run = LintSettings({id: rule.severity}, facts_of(make_project, rule.bad, path), BUILTINS)
+    assert fix_text(rule.bad, path, run)[0] == rule.fixed
+    assert lint_text(rule.fixed or "", path, run) == []
 
 
 def test_every_rule_of_the_specification_is_there() -> None:
@@ -67,7 +71,7 @@ def test_every_rule_of_the_specification_is_there() -> None:
     feather = """1000 1002 1003 1004 1005 1006 1007 1008 1013 1014 1015 1017 1019 1020 1021 1023 1024 1028 1030 1032 1033
     1038 1051 1052 1054 1055 1056 1058 1059 1064 1100 2000 2003 2004 2005 2007 2008 2009 2010 2011 2012 2013 2014 2015
     2016 2019 2022 2023 2025 2026 2027 2028 2029 2030 2031 2032 2033 2034 2035 2040 2042 2043 2044 2046 2047 2048 2049
-    2050 2051 2052 2053 2054 2055 2056 2061 2062 2063"""
+    2017 2050 2051 2052 2053 2054 2055 2056 2061 2062 2063 2064"""
     wanted = {f"gml/{name}" for name in gml.split()} | {f"feather/gm{number}" for number in feather.split()}
     assert wanted - set(RULES) == set()
 
@@ -129,15 +133,24 @@ def test_what_only_looks_like_it_is_let_be(rule: str, text: str) -> None:
     ],
 )  # fmt: skip
 def test_fixes(rule: str, text: str, fixed: str | None) -> None:
-    settings = LintSettings({rule: "warn"}, None, BUILTINS)
-    assert fix_text(text, SCRIPT, settings)[0] == (text if fixed is None else fixed)
+    run = LintSettings({rule: "warn"}, None, BUILTINS)
+    assert fix_text(text, SCRIPT, run)[0] == (text if fixed is None else fixed)
+
+
+def test_a_file_full_of_errors_gives_the_first_fifty_and_says_how_many_follow() -> None:
+    text = "` ;\n" * 80
+    messages = [
+        item.message for item in lint_text(text, SCRIPT, LintSettings({"feather/gm1100": "error"}, None, BUILTINS))
+    ]
+    assert len(messages) == 51
+    assert messages[-1].endswith("more errors follow from here on")
 
 
 def test_unsafe_fixes_wait_until_they_are_asked_for() -> None:
-    settings = LintSettings({"gml/prefer-array-push": "warn"}, None, BUILTINS)
+    run = LintSettings({"gml/prefer-array-push": "warn"}, None, BUILTINS)
     text = "a[array_length(a)] = v;\n"
-    assert fix_text(text, SCRIPT, settings) == (text, 0)
-    assert fix_text(text, SCRIPT, settings, unsafe=True) == ("array_push(a, v);\n", 1)
+    assert fix_text(text, SCRIPT, run) == (text, 0)
+    assert fix_text(text, SCRIPT, run, unsafe=True) == ("array_push(a, v);\n", 1)
 
 
 def test_a_file_that_is_no_gml_is_judged_by_its_text_only() -> None:
@@ -145,11 +158,22 @@ def test_a_file_that_is_no_gml_is_judged_by_its_text_only() -> None:
     assert {rule for rule, _ in found("x = ;\nif (a = b) c();\n", *rules)} == {"feather/gm1100"}
 
 
-def test_all_rules_and_fixes_at_once_leave_valid_code() -> None:
-    from gm.gmloop.gml.parser import parse
+PIECE = st.sampled_from([code for rule in RULES.values() for code in (rule.bad, rule.good)])
+NOISE = st.text(alphabet="ab(){}[],;.=+-!?:\"'/*\n #1@", max_size=30)
 
+
+@given(st.lists(PIECE | NOISE, max_size=8).map("".join))
+@settings(max_examples=200, deadline=None)
+def test_no_mix_of_code_brings_a_rule_down_and_no_fix_breaks_code(text: str) -> None:
+    run = LintSettings(severities("all", {}), ProjectFacts(macro_table([])), BUILTINS)
+    fixed, _ = fix_text(text, "objects/obj_a/Step_0.gml", run, unsafe=True)
+    if not parse(text).diagnostics:
+        assert parse(fixed).diagnostics == []
+
+
+def test_all_rules_and_fixes_at_once_leave_valid_code() -> None:
     text = "".join(rule.bad for rule in RULES.values() if not parse(rule.bad).diagnostics)
-    settings = LintSettings(severities("all", {}), None, BUILTINS)
-    fixed, count = fix_text(text, SCRIPT, settings, unsafe=True)
+    run = LintSettings(severities("all", {}), None, BUILTINS)
+    fixed, count = fix_text(text, SCRIPT, run, unsafe=True)
     assert count > 20
     assert parse(fixed).diagnostics == []

@@ -182,8 +182,8 @@ def test_time_is_linear_to_the_length(piece: str) -> None:
         return time.process_time() - start
 
     seconds(100)
-    small = min(seconds(4_000) for _ in range(3))
-    large = min(seconds(32_000) for _ in range(2))
+    small = min(seconds(2_000) for _ in range(3))
+    large = min(seconds(16_000) for _ in range(2))
     assert large < small * 8 * 4 + 0.05
 
 

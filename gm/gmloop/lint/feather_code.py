@@ -14,6 +14,10 @@ from gm.gmloop.lint.rule import Edit, Finding, rule
 _LOOPS: Final = (s.Loop, s.For, s.DoUntil)
 _TARGETS: Final = (s.Identifier, s.Member, s.Index, s.Bad)
 _ARGUMENT: Final = re.compile(r"argument(\d+)\Z")
+_CAMEL: Final = re.compile(r"[a-z][a-z0-9]*(?:[A-Z][a-z0-9]*)+\Z")
+_SYNTAX_SHOWN: Final = 50
+_STYLE_LEAST: Final = 8  # names of one style, before the other counts as an exception
+_STYLE_RATIO: Final = 8
 _MAKERS: Final = {"ds_list_create": "[|", "ds_map_create": "[?", "ds_grid_create": "[#"}
 _PURE_NAMES: Final = """
 abs angle_difference arccos arcsin arctan arctan2 array_contains array_equals array_first array_get array_get_index
@@ -275,10 +279,15 @@ def parameter_once(context: FileContext, node: s.Function) -> Iterator[Finding]:
     bad="x = ;\n", good="x = 1;\n", recommended=True, severity="error",
 )  # fmt: skip
 def syntax_error(context: FileContext, tree: s.Program) -> Iterator[Finding]:
-    """Give what the parser reports."""
-    for problem in context.parsed.diagnostics:
-        if problem.code != "missing_separator":
-            yield context.finding((problem.start, problem.end), problem.message)
+    """Give what the parser reports; a file that is no GML at all would give it without end."""
+    problems = [item for item in context.parsed.diagnostics if item.code != "missing_separator"]
+    for problem in problems[:_SYNTAX_SHOWN]:
+        yield context.finding((problem.start, problem.end), problem.message)
+    if len(problems) > _SYNTAX_SHOWN:
+        rest = problems[_SYNTAX_SHOWN]
+        yield context.finding(
+            (rest.start, rest.end), f"{len(problems) - _SYNTAX_SHOWN} more errors follow from here on"
+        )
 
 
 @rule(
@@ -415,6 +424,36 @@ def declared_twice(context: FileContext, node: s.Declaration) -> Iterator[Findin
 
 
 @rule(
+    "feather/gm2017", "The local variables of a file are spelt in one style.",
+    bad="".join(f"var one_{name} = 1;\n" for name in "abcdefgh") + "var oneNine = 1;\n",
+    good="".join(f"var one_{name} = 1;\n" for name in "abcdefghi"),
+)  # fmt: skip
+def one_style(context: FileContext, tree: s.Program) -> Iterator[Finding]:
+    """Find the few names in camelCase where most are in snake_case, or the other way round."""
+    declared = [
+        item.name
+        for node in context.nodes(s.Declaration)
+        if isinstance(node, s.Declaration) and node.keyword == k.VAR
+        for item in node.declarators
+    ]
+    snake = [name for name in declared if "_" in name.text.strip("_") and name.text.islower()]
+    camel = [name for name in declared if _CAMEL.match(name.text.strip("_"))]
+    for few, many in ((snake, camel), (camel, snake)):
+        if len(many) >= _STYLE_LEAST and len(few) * _STYLE_RATIO <= len(many):
+            for name in few:
+                better = _to_snake(name.text) if few is camel else _to_camel(name.text)
+                yield context.finding(name, f"most names here are spelt as in '{better}'")
+
+
+def _to_snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])([A-Z])", lambda match: "_" + match[1].lower(), name)
+
+
+def _to_camel(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])_([a-z0-9])", lambda match: match[1].upper(), name)
+
+
+@rule(
     "gml/no-event-callback-other-references",
     "A function that an event stores does not read other, which is another one when it is called.",
     bad="on_hit = function() { other.hp -= 1; };\n", good="on_hit = function(target) { target.hp -= 1; };\n",
@@ -440,5 +479,6 @@ RULES: Final = (
     break_outside, continue_outside, globalvar_value, enum_integers, enum_members_once, missing_argument,
     assignment_target, update_target, no_effect, wrong_accessor, argument_gap, argument_outside, mixed_arguments,
     delete_target, argument_beside_names, required_behind_optional, parameter_once, syntax_error, var_semicolon,
-    member_of_all, unused_result, argument_order, unreachable, outside_of_block, declared_twice, stored_other,
+    member_of_all, unused_result, argument_order, unreachable, outside_of_block, declared_twice, one_style,
+    stored_other,
 )  # fmt: skip

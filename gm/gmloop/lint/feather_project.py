@@ -349,8 +349,30 @@ def no_parent_event(context: FileContext, node: s.Call) -> Iterator[Finding]:
         yield context.finding(node, f"no parent of '{item.name}' has this event")
 
 
+@rule(
+    "feather/gm2064", "What an instance is created with are variables of its object.",
+    bad='instance_create_layer(0, 0, "l", obj_a, {never_made: 1});\n',
+    good='instance_create_layer(0, 0, "l", obj_a);\n',
+    event=EVENT, nodes=(s.Call,),
+)  # fmt: skip
+def unknown_definition(context: FileContext, node: s.Call) -> Iterator[Finding]:
+    """Find keys that neither the variable definitions nor the Create events of the object and its parents have."""
+    facts = context.facts
+    if facts is None or callee_name(node) not in ("instance_create_layer", "instance_create_depth"):
+        return
+    if len(node.arguments) != 5 or not isinstance(node.arguments[4], s.StructLiteral):
+        return
+    target = node.arguments[3]
+    if not isinstance(target, s.Identifier) or target.text not in facts.objects:
+        return
+    names = facts.created_by(target.text)
+    for entry in node.arguments[4].entries:
+        if isinstance(entry.key, s.Name) and entry.key.text not in names and not context.builtins.knows(entry.key.text):
+            yield context.finding(entry.key, f"'{target.text}' has no variable '{entry.key.text}'")
+
+
 RULES: Final = (
-    enum_once, read_only, undeclared, enum_member, deprecated_function, deprecated_constant, deprecated_variable,
-    too_many_arguments, too_few_arguments, unknown_function, reserved_name, assigned_asset, macro_once, unknown_parent,
-    new_of_function, function_once, outside_of_create, unknown_event, no_parent_event,
+    unknown_definition, enum_once, read_only, undeclared, enum_member, deprecated_function, deprecated_constant,
+    deprecated_variable, too_many_arguments, too_few_arguments, unknown_function, reserved_name, assigned_asset,
+    macro_once, unknown_parent, new_of_function, function_once, outside_of_create, unknown_event, no_parent_event,
 )  # fmt: skip
