@@ -283,6 +283,8 @@ def main() -> None:
         f"{os.cpu_count()} cores, {platform.system()} {platform.release().split('-')[0]} {platform.machine()}, "
         f"Python {platform.python_version()}; load at the start {load:.1f}."
     )
+    if hasattr(os, "sched_getscheduler") and os.sched_getscheduler(0) != os.SCHED_OTHER:
+        machine += " All processes of the run had real-time priority, because others used the machine."
     text = "\n".join(["# run_code", "", "`python bench/body.py --save`, " + machine, "", *lines, ""])
     print(text)
     if arguments.save:

@@ -221,13 +221,15 @@ class RunningBody(BodyEvents):
             error = GmError("internal", message, "This is a fault of gm.", seq=seq)
         finally:
             ms = round((time.monotonic() - started) * 1000, 1)
-            if error is None:
-                run.record("code-call", of=cause, verb=verb, arguments=arguments, ok=True, ms=ms, output=output)
-            else:
-                run.record(
-                    "code-call", of=cause, verb=verb, arguments=arguments, ok=False, ms=ms, error=error.as_json()
-                )
-        self._send(line if error is None else encode_line({"id": number, "error": error.as_json()}))
+            outcome = {"ok": True, "ms": ms, "output": output}
+            if error is not None:
+                outcome = {"ok": False, "ms": ms, "error": error.as_json()}
+                line = encode_line({"id": number, "error": error.as_json()})
+            self._send(line)  # first the answer: the body works on while the event is written
+            try:
+                run.record("code-call", of=cause, verb=verb, arguments=arguments, **outcome)
+            except GmError as failed:  # a body whose calls cannot be logged does not go on
+                self._fail(failed)
 
     def _answer_help(self, number: int, verb: str) -> None:
         try:

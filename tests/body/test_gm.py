@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.body.conftest import Play, Stage
+from tests.body.conftest import Play, Stage, echo
 
 
 def test_verbs_take_keywords_one_dict_or_values_in_order(play: Play) -> None:
@@ -59,7 +59,7 @@ def test_attempt_returns_the_value_or_the_error_as_data(play: Play) -> None:
 def test_verbs_lists_and_searches_signatures(play: Play) -> None:
     async def scene(stage: Stage) -> None:
         listed = await stage.value("gm.verbs()")
-        assert len(listed) == 4 and listed[0].startswith("echo(value: Any?, someName: str = ''")
+        assert len(listed) == 4 and listed[0] == f"{echo.signature}: Hand its argument back."
         assert await stage.value("[v.split('(')[0] for v in gm.verbs('fail')]") == ["refuse", "break_down"]
         assert await stage.value("gm.verbs('no such words')") == []
         assert "4 verbs" in await stage.value("repr(gm)")
