@@ -55,7 +55,8 @@ def ensure_environment():
 COMMANDS = {
     "setup": [],
     "demo": [["-P", "-m", "gm", "demo"]],
-    "test": [["-P", "-m", "pytest", "-n", "2"]],
+    "test": [["-P", "-m", "pytest", "-n", "2", "-m", "not slow"]],
+    "slow": [["-P", "-m", "pytest", "-n", "2", "-m", "slow"]],
     "lint": [["-m", "ruff", "check", "."], ["-m", "ruff", "format", "--check", "."]],
     "types": [["-m", "mypy"]],
 }
