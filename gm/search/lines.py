@@ -16,6 +16,7 @@ from gm.search.tokens import Parts, normalize
 
 LINE_BITS = 21
 MOST_LINES = 5_000_000
+TOO_MANY = "over_5_million_lines"
 
 FORM = CacheForm(
     "lines.sqlite",
@@ -40,7 +41,7 @@ def _adder(total: int) -> Add:
             return 0, None
         lines = lines_of(normalize(text))
         if total + len(lines) > MOST_LINES:
-            return 0, "over_5_million_lines"
+            return 0, TOO_MANY
         rows = rows_of(lines, blob << LINE_BITS, parts)
         added = connection.executemany("insert into lines (rowid, words, parts) values (?, ?, ?)", rows).rowcount
         total += added

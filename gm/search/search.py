@@ -16,7 +16,7 @@ from gm.search.fresh import Freshness, refresh
 from gm.search.git import NotARepository
 from gm.search.globs import path_matcher
 from gm.search.limit import Flag, Limit, Stopped
-from gm.search.lines import FORM, LINE_BITS, LINES
+from gm.search.lines import FORM, LINE_BITS, LINES, TOO_MANY
 from gm.search.query import Query, parse_query
 from gm.search.text import clip, decode, lines_of
 from gm.search.tokens import WORD, holds_any, normalize, tokens_of
@@ -26,6 +26,7 @@ MOST_HITS = 1000
 MOST_CONTEXT = 50
 _TWINS = 5
 _SKIPPED_SHOWN = 20
+_LEFT_OUT = "select 1 from file join blob on blob = id where note = ? limit 1"
 _LINE_MASK = (1 << LINE_BITS) - 1
 _STEPS_BETWEEN_CHECKS = 20_000
 
@@ -164,6 +165,8 @@ def _answer(
             "select count(*), coalesce(sum(weight), 0) from file join blob on blob = id"
         ).fetchone()
         skipped, skipped_total = _skipped(connection)
+        if fresh.partial is None and connection.execute(_LEFT_OUT, (TOO_MANY,)).fetchone():
+            fresh.partial = TOO_MANY
     finally:
         cache.close()
     result = SearchResult(hits=hits, total=ranked.total, files=files, lines=lines, partial=fresh.partial is not None)

@@ -158,6 +158,16 @@ def test_binary_and_oversized_files_are_left_out_and_the_latter_named(repository
     assert places(search_lines(repository.root, "grün")) == [("latin.txt", 1)]
 
 
+def test_lines_beyond_the_limit_are_left_out_and_the_answer_is_partial(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gm.search.lines.MOST_LINES", 150)
+    repository.track({"a.txt": "needle a\n" * 99, "b.txt": "needle b\n" * 99})
+    result = search_lines(repository.root, "needle")
+    assert (result["total"], result["partial"], result["reason"]) == (99, True, "over_5_million_lines")
+    assert result["skipped"] == [{"path": "b.txt", "reason": "over_5_million_lines"}]
+
+
 def test_a_line_of_nearly_two_megabytes_is_found_and_shown_around_its_match(repository: Repository) -> None:
     repository.track({"min.js": "var a=1;" * 200_000 + "needleHere();" + "b=2;" * 50_000, "b.txt": "x"})
     result = search_lines(repository.root, "needle")
