@@ -223,8 +223,10 @@ class Writer:
         room = self.room(level)
         stack: list[tuple[bool, Doc]] = [(True, doc)]
         below = len(rest)
+        own = True  # what is looked at is still the document itself, not what follows it
         while room >= 0:
             if not stack:
+                own = False
                 if below == 0:
                     return True
                 below -= 1
@@ -246,7 +248,7 @@ class Writer:
                 stack.append((flat, item.body))
             elif isinstance(item, Comment):
                 if item.own_line or item.ends_line:
-                    return False
+                    return not own
                 room -= len(item.text) + 2
             elif isinstance(item, IfBroken):
                 if not flat:

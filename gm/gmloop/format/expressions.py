@@ -387,7 +387,8 @@ class ExpressionLayout:
         current: s.Node = node
         power = k.BINDING_POWER[node.op]
         while isinstance(current, s.Binary) and k.BINDING_POWER[current.op] == power:
-            parts.extend((self.doc(self.operand(current.right)), LINE, self.tok(current.op_token), " "))
+            behind: Doc = " " if current.op_token in self.trivia else LINE
+            parts.extend((self.doc(self.operand(current.right)), behind, self.tok(current.op_token), " "))
             current = self.operand(current.left) if isinstance(current.left, s.Paren) else current.left
             if isinstance(current, s.Paren):
                 break

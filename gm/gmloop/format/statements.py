@@ -565,19 +565,13 @@ class StatementLayout(ExpressionLayout):
         for comment in self.lead(node.colon):
             writer.write(comment, level)
         writer.text(":", level)
-        body = [part for part in node.body if not isinstance(part, s.Empty)]
         stop = node.stop
-        inline = body and isinstance(body[0], s.Block) and not self.lines_before(body[0].first)
-        if inline and body[0].first not in self.trivia and node.body[0] is body[0]:
+        if self._joined(node.body):
             writer.text(" ", level)
-            self.write_block(body[0], level)
-            previous: s.Node | None = body[0]
-            for part in body[1:]:
-                self._between(part.first, level + 1, True, False, previous)
-                if not writer.fresh:
-                    writer.break_line()
-                self.statement(part, level + 1)
-                previous = part
+            self.write_block(node.body[0], level)
+            if len(node.body) > 1:
+                writer.text(" ", level)
+                self.statement(node.body[1], level)
             return
         if not node.body:
             return
@@ -585,6 +579,14 @@ class StatementLayout(ExpressionLayout):
         self.statements(node.body, stop, level + 1)
         if kept is not None:
             self.trivia[stop] = kept
+
+    def _joined(self, body: list[s.Node]) -> bool:
+        """Tell whether a case is a block, with at most a jump behind it, so that it stays on the lines of its braces."""
+        if not body or not isinstance(body[0], s.Block) or self.options.brace_style == "allman":
+            return False
+        if any(node.first in self.trivia for node in body):
+            return False
+        return len(body) == 1 or (len(body) == 2 and isinstance(body[1], s.Jump))
 
     def _try(self, node: s.Try, level: int) -> None:
         writer = self.writer
