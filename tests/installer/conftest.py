@@ -9,8 +9,8 @@ from installer.layout import Home
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    """An own gm home and an own home folder, with spaces and letters outside ASCII in their path."""
-    user = tmp_path / "Ünser Heim ☂"
+    """An own gm home and an own home folder; their path is over 200 characters, with spaces and beyond ASCII."""
+    user = tmp_path / ("Ünser Heim ☂ " + "x" * 160)
     user.mkdir()
     monkeypatch.setenv("HOME", str(user))
     monkeypatch.setenv("GMNEW_HOME", str(user / ".gmnew"))

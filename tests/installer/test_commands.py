@@ -141,7 +141,7 @@ def test_uninstall_leaves_what_the_user_made(home: Home, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("point", ["uninstall.unregistered", "uninstall.unlinked", "collect.moved"])
-@pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=[pytest.mark.slow, pytest.mark.timeout(600)])])
 def test_a_killed_uninstall_is_completed_by_the_next(
     home: Home, claude: Path, tmp_path: Path, point: str, rounds: int
 ) -> None:

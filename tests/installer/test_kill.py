@@ -53,6 +53,7 @@ def test_killed_install_leaves_a_running_build_and_the_next_one_succeeds(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("point", INSTALL_POINTS)
 def test_killed_install_twenty_rounds(home: Home, tmp_path: Path, point: str) -> None:
     kill_and_recover(home, tmp_path, point, rounds=20)

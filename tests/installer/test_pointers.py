@@ -72,5 +72,6 @@ def test_current_is_never_missing_while_another_process_flips(two: Home) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_current_is_never_missing_in_100000_reads(two: Home) -> None:
     assert reads_while_flipping(two, 100_000) == (0, 2)

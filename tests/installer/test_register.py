@@ -158,7 +158,7 @@ def test_a_folder_that_cannot_be_written_is_named(home: Home, file: Path) -> Non
 
 
 @pytest.mark.parametrize("point", ["register.locked", "register.written", "register.replaced"])
-@pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=[pytest.mark.slow, pytest.mark.timeout(600)])])
 def test_killed_registration_leaves_valid_json_and_the_next_one_succeeds(
     home: Home, file: Path, point: str, rounds: int
 ) -> None:

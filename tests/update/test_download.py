@@ -218,7 +218,7 @@ UPDATE_POINTS = [
 ]
 
 
-@pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=[pytest.mark.slow, pytest.mark.timeout(600)])])
 @pytest.mark.parametrize("point", UPDATE_POINTS)
 def test_killed_update_leaves_a_running_build_and_the_next_one_succeeds(
     home: Home, releases: Releases, source: Source, point: str, rounds: int
