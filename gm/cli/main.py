@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from gm import __version__
 from gm.errors import GmError, UsageError
+from gm.system.builds import program_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class LazyGroup(click.Group):
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, "-V", "--version", prog_name="gm", message="%(prog)s %(version)s")
+@click.version_option(program_version(), "-V", "--version", prog_name="gm", message="%(prog)s %(version)s")
 def command_line() -> None:
     """A long-horizon work loop for coding agents: one append-only log, nothing done without a witness."""
 

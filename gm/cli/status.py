@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
-from gm import __version__
 from gm.cli.workspace import workspace_option
 from gm.errors import GmError
 from gm.run.address import read_address
 from gm.run.store import list_runs
+from gm.system.builds import program_version
 from gm.system.paths import bundle_folder, gm_home, is_frozen, is_workspace, state_folder
 from gm.work.board import read_board
 from gm.work.gitstate import read_git_state
@@ -92,7 +92,7 @@ def gather(workspace: Path) -> dict[str, Any]:
     ]
     return {
         "program": {
-            "version": __version__,
+            "version": program_version(),
             "frozen": is_frozen(),
             "folder": str(bundle_folder()),
             "python": platform.python_version(),

@@ -25,6 +25,18 @@ def current_build() -> Path | None:
     return folder if folder.parent.name == "builds" and folder.is_dir() else None
 
 
+def program_version() -> str:
+    """Return the version of this build, which a release has given it; of a checkout the source's."""
+    from gm import __version__
+
+    if is_frozen():
+        import json
+
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            return str(json.loads((bundle_folder() / "build.json").read_bytes())["version"])
+    return __version__
+
+
 def own_build() -> Path | None:
     """Return the real folder of the installed build that this process runs from; None outside `~/.gmnew/builds`."""
     if not is_frozen():
