@@ -132,7 +132,8 @@ class BodyHost:
         notes: tuple[str, ...] = ()
         budget = DEFAULT_BUDGET_MS if timeout_ms is None else timeout_ms
         if budget < 1:
-            raise UsageError("wrong_value", f"timeoutMs must be at least 1, not {budget}.")
+            message = f"timeoutMs must be at least 1, not {budget}."
+            raise UsageError("wrong_value", message, "Milliseconds until the body goes on in the background.")
         if budget > MAX_BUDGET_MS:
             notes = (f"timeoutMs {budget:,} was cut to the largest budget, {MAX_BUDGET_MS:,}.",)
             budget = MAX_BUDGET_MS

@@ -225,11 +225,12 @@ class RunningBody(BodyEvents):
             if error is not None:
                 outcome = {"ok": False, "ms": ms, "error": error.as_json()}
                 line = encode_line({"id": number, "error": error.as_json()})
-            self._send(line)  # first the answer: the body works on while the event is written
             try:
                 run.record("code-call", of=cause, verb=verb, arguments=arguments, **outcome)
             except GmError as failed:  # a body whose calls cannot be logged does not go on
                 self._fail(failed)
+            else:
+                self._send(line)
 
     def _answer_help(self, number: int, verb: str) -> None:
         try:

@@ -34,6 +34,7 @@ class Call:
         meta: the request's `_meta`.
         seq: its action event, 0 before that is written.
         status: what its progress says.
+        holds_slot: whether it has begun and counts among those that run at once.
     """
 
     number: int
@@ -44,6 +45,7 @@ class Call:
     status: str = ""
     started: float = field(default_factory=time.monotonic)
     cancelled: bool = False
+    holds_slot: bool = False
     task: asyncio.Task[dict[str, Any] | None] | None = None
 
     @property
@@ -104,14 +106,19 @@ class Calls:
         return result
 
     def cancel(self, number: int) -> None:
-        """The host gave up its n-th request: end a shell; anything else runs on without an answer."""
+        """The host gave up its n-th request: end a shell; what has begun otherwise runs on without an answer.
+
+        It gives its slot back, so that calls that nobody waits for hinder none that somebody does. A call that has not
+        begun is dropped.
+        """
         call = self._running.get(number)
         if call is None or call.cancelled or call.task is None:
             return
         call.cancelled = True
-        if call.tool in _ENDED_BY_CANCEL:
+        if call.tool in _ENDED_BY_CANCEL or not call.holds_slot:
             call.task.cancel()
         else:
+            self._release(call)
             self._on_cancel_ignored(call)
 
     async def _run(self, call: Call) -> dict[str, Any] | None:
@@ -119,8 +126,9 @@ class Calls:
         try:
             if self._slots.locked():
                 call.report(_SLOT_REPORT)
-            async with self._slots:
-                shaped = await self._work(call)
+            await self._slots.acquire()
+            call.holds_slot = True
+            shaped = await self._work(call)
         except GmError as error:
             shaped = error_result(error)
         except asyncio.CancelledError:
@@ -131,9 +139,15 @@ class Calls:
             traceback.print_exc()
             shaped = error_result(GmError("internal", f"{call.tool} failed inside gm: {type(error).__name__}: {error}"))
         finally:
+            self._release(call)
             if ticker is not None:
                 ticker.cancel()
         return shaped.result
+
+    def _release(self, call: Call) -> None:
+        if call.holds_slot:
+            call.holds_slot = False
+            self._slots.release()
 
     async def _tick(self, call: Call) -> None:
         """Send progress a second after the start, then every five seconds."""

@@ -8,7 +8,6 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 import anyio.to_thread
 
-from gm.body.limits import MAX_BUDGET_MS
 from gm.errors import Refused, UsageError
 from gm.protocol.limits import BACKGROUND_AFTER_S, MAX_RESULT_CHARACTERS, RESULT_CHARACTERS
 from gm.run.context import render, structured
@@ -204,9 +203,6 @@ async def run_code(
         ack: The digest from next_context {skill: true}.
     """
     session = loop.session
-    if not 1 <= timeout_ms <= MAX_BUDGET_MS:
-        message = f"`timeoutMs` must be from 1 to {MAX_BUDGET_MS}, not {timeout_ms}."
-        raise UsageError("bad_timeout", message, "What takes longer goes on in the background by itself.")
     if not 100 <= max_chars <= MAX_RESULT_CHARACTERS:
         message = f"`maxChars` must be from 100 to {MAX_RESULT_CHARACTERS}, not {max_chars}."
         raise UsageError("bad_max_chars", message, "What is cut is kept as a blob of the run.")
@@ -217,6 +213,7 @@ async def run_code(
     refuse_ended(run)
     if session.fleet is not None:
         await session.fleet.wait_for(code)
+    waits = None if loop.call.progress_token is not None else BACKGROUND_AFTER_S
     result = await session.bodies.run(
         code,
         run=run,
@@ -224,7 +221,7 @@ async def run_code(
         call=session.call_from_body,
         lang=lang,
         timeout_ms=timeout_ms,
-        background_after=None if loop.call.progress_token is not None else BACKGROUND_AFTER_S,
+        background_after=0 if loop.call.cancelled else waits,
         report=loop.call.report,
     )
     return text_result(result.as_text(), max_chars, loop.keep, error=not result.ok)

@@ -180,6 +180,7 @@ class GmServer:
         run = self._session.run
         if run is not None and call.seq:
             run.record("cancel-ignored", of=call.seq, tool=call.tool)
+            self._session.bodies.to_background(call.seq)
 
 
 def _digest(tools: list[Json]) -> str:
