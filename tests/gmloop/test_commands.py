@@ -424,3 +424,26 @@ def test_calls_side_by_side_keep_to_their_own_folders(make_project: Make, run: R
         results = list(pool.map(lambda root: run(root, "format", "--check"), roots * 4))
     assert [result.stdout for result in results] == [f"scripts/s{n}/s{n}.gml\n" for n in range(6)] * 4
     assert (Path.cwd(), dict(os.environ), sys.stdout, sys.stderr) == before
+
+
+@pytest.mark.skipif(WINDOWS, reason="opens a pseudo-terminal")
+def test_progress_shows_on_a_terminal_and_not_on_a_pipe(make_project: Make) -> None:
+    import pty
+
+    root = make_project({f"s{number}": "x = 1;\n" for number in range(20)})
+    program = [sys.executable, "-P", "-m", "gm.gmloop", "lint"]
+    controller, terminal = pty.openpty()
+    process = subprocess.Popen(program, cwd=root, stdout=subprocess.PIPE, stderr=terminal)
+    os.close(terminal)
+    seen = b""
+    try:
+        while chunk := os.read(controller, 4096):
+            seen += chunk
+    except OSError:
+        pass
+    out, _ = process.communicate(timeout=30)
+    os.close(controller)
+    assert "━" in seen.decode() and seen.endswith(b"\r\x1b[K")
+    assert out == b""
+    piped = subprocess.run(program, cwd=root, capture_output=True, timeout=30)
+    assert (piped.stdout, piped.stderr) == (b"", b"")

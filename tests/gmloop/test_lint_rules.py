@@ -91,6 +91,7 @@ def test_rulesets_choose_rules_and_the_configuration_overrules_them() -> None:
         ("gml/no-redundant-logical-operands", "if (f() && f()) g();\n"),
         ("gml/prefer-compound-assignments", "x = y + x;\n"),
         ("gml/prefer-compound-assignments", "x = x - y - z;\n"),
+        ("gml/prefer-compound-assignments", "x = x | y & z;\n"),
         ("gml/prefer-compound-assignments", "a[f()] = a[f()] + 1;\n"),
         ("gml/prefer-direct-return", "function f() { var t = function() { return t; };\nreturn t; }\n"),
         ("gml/prefer-hoistable-loop-accessors", "for (i = 0; i < array_length(a); i++) { array_push(a, 1); }\n"),

@@ -581,7 +581,7 @@ class StatementLayout(ExpressionLayout):
             self.trivia[stop] = kept
 
     def _joined(self, body: list[s.Node]) -> bool:
-        """Tell whether a case is a block, with at most a jump behind it, so that it stays on the lines of its braces."""
+        """Tell whether a case is a block with at most a jump behind it, so that its braces stay on its lines."""
         if not body or not isinstance(body[0], s.Block) or self.options.brace_style == "allman":
             return False
         if any(node.first in self.trivia for node in body):

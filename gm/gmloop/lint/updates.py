@@ -39,6 +39,8 @@ def prefer_compound_assignments(context: FileContext, node: s.Assignment) -> Ite
         return
     if not is_pure(node.target) or not same(context, node.target, value.left) or isinstance(value.left, s.Paren):
         return
+    if isinstance(value.right, s.Binary) and value.op not in (k.PLUS, k.MINUS):
+        return
     edits: list[Edit] = []
     if not context.has_comment(node.first, node.stop):
         text = f"{context.source(node.target)} {_COMPOUND[value.op]} {context.source(value.right)}"
@@ -230,18 +232,13 @@ def for_without_index(context: FileContext, node: s.For) -> Iterator[Finding]:
     if uses != 3:
         return
     limit = bare(test.right)
-    written = _names_written(node.body)
-    fixed = isinstance(limit, s.Literal) or (
-        isinstance(limit, s.Identifier)
-        and limit.text in _locals(owner)
-        and limit.text not in written
-        and not any(isinstance(part, s.Function) for part in s.walk(node.body))
-    )
+    rounds = number_value(context, limit)
+    certain = rounds is not None and rounds % 1 == 0  # of a variable nobody knows that it is whole and stays the same
     edits: list[Edit] = []
     if node.close >= 0 and not context.has_comment(node.first, node.close + 1):
         end = context.tokens.ends[node.close]
         edits = [Edit(context.start(node), end, f"repeat ({context.source(limit)})")]
-    yield context.finding((context.start(node), context.end(test)), "nobody reads this counter", edits, not fixed)
+    yield context.finding((context.start(node), context.end(test)), "nobody reads this counter", edits, not certain)
 
 
 def _counts(update: s.Node | None, name: str, context: FileContext) -> bool:
