@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gm.gmloop.format.expressions import BLANKS, number
+from gm.gmloop.format.flat import BLANKS, number
 from gm.gmloop.gml import kinds as k
 from gm.gmloop.gml import syntax as s
 from gm.gmloop.gml.parser import Parsed
