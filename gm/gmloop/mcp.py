@@ -219,8 +219,13 @@ class GmloopServer:
         stop = threading.Event()
         done = anyio.Event()
 
+        told = -1
+
         def report(count: int, total: int, label: str) -> None:
-            if context is not None and not stop.is_set():
+            nonlocal told
+            percent = count * 100 // total if total else 100
+            if context is not None and not stop.is_set() and percent != told:
+                told = percent
                 anyio.from_thread.run(context.session.report_progress, float(count), float(total), label)
 
         def work() -> CommandResult:

@@ -108,6 +108,10 @@ def test_format_stdin_gives_bytes_through() -> None:
     program = [sys.executable, "-P", "-m", "gm.gmloop", "format", "-"]
     done = subprocess.run(program, input=b'x="\xff"', capture_output=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, b'x = "\xff";\n', b"")
+    checked = subprocess.run([*program, "--check"], input=b"x=1", capture_output=True, timeout=60)
+    assert (checked.returncode, checked.stdout) == (1, b"")
+    shown = subprocess.run([*program, "--diff"], input=b"x=1\n", capture_output=True, timeout=60)
+    assert (shown.returncode, shown.stdout.splitlines()[-1]) == (0, b"+x = 1;")
     broken = subprocess.run(program, input=b"\nx=(", capture_output=True, timeout=60)
     assert (broken.returncode, broken.stdout) == (1, b"")
     assert broken.stderr.startswith(b"gmloop: standard input, line 2: expected an expression")

@@ -252,7 +252,7 @@ def blocking(started: threading.Barrier | threading.Semaphore, log: list[str]) -
         if isinstance(started, threading.Barrier):
             started.wait(20)
         else:
-            for _ in range(5):
+            for _ in range(5):  # the same again is not told again
                 invocation.progress(1, 5, "work")
                 threading.Event().wait(0.02)
         log.append(f"end {path}")
@@ -301,7 +301,7 @@ def test_a_command_that_reports_progress_sends_notifications(tmp_path: Path) -> 
         return result
 
     call(blocking(threading.Semaphore(), []), tmp_path, body)
-    assert (1.0, 5.0, "work") in seen
+    assert seen == [(1.0, 5.0, "work")]
 
 
 def test_a_cancelled_call_stops_the_command_between_files(tmp_path: Path) -> None:

@@ -94,8 +94,12 @@ def _stdin(invocation: Invocation, options: dict[str, Any]) -> int:
     text = decode(invocation.stdin())
     result = format_text(text, targets.config.format, macros, line_range(options["lines"]))
     if result.state in ("formatted", "macros"):
-        invocation.out.write(result.text)
-        return 0
+        changed = result.text != text
+        if options["diff"]:
+            invocation.out.write(unified_diff("stdin", encode(text), encode(result.text)))
+        elif not options["check"]:
+            invocation.out.write(result.text)
+        return 1 if changed and options["check"] else 0
     line = LineMap(text).line_of(result.diagnostics[0].start) if result.diagnostics else 0
     invocation.err.write(f"gmloop: standard input{f', line {line}' if line else ''}: {result.reason}\n")
     return 1
