@@ -37,7 +37,12 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def host(base: Path, tmp_path: Path):  # type: ignore[no-untyped-def]
     workspace = tmp_path / "workspace"
     workspace.mkdir()
-    environment = {"GMNEW_HOME": str(tmp_path / "home"), "LD_LIBRARY_PATH": "/opt/of/the/user"}
+    environment: dict[str, str | None] = {
+        "GMNEW_HOME": str(tmp_path / "home"),
+        "LD_LIBRARY_PATH": "/opt/of/the/user",
+        "SSL_CERT_FILE": None,
+        "SSL_CERT_DIR": None,
+    }
     with Host.start(workspace, command=[str(base / "gm"), "serve"], environment=environment) as host:
         host.open()
         host.request("resources/read", {"uri": SKILL_URI})
