@@ -143,6 +143,8 @@ def test_parentheses_round_what_may_be_a_macro_stay_when_macros_are_not_known() 
     table = macro_table(macros_of(tokenize("#macro A 1 + 1\n")))
     assert format_text("x = (A) * 2;\n", FormatOptions(), table).text == "x = (A) * 2;\n"
     assert format_text("x = (a) * 2;\n", FormatOptions(), table).text == "x = a * 2;\n"
+    for kept in ("x = (A(b)) * 2;\n", "x = (a.A) * 2;\n", "x = (FROM_AN_EXTENSION) * 2;\n"):
+        assert format_text(kept, FormatOptions(), table).text == kept
 
 
 def test_only_the_lines_that_are_asked_for_change() -> None:

@@ -14,7 +14,7 @@ from gm.gmloop.gml.parser import Parsed
 
 _KEYWORDS: Final = {k.AND: "and", k.OR: "or", k.XOR: "xor"}
 _SYMBOLS: Final = {k.AND: "&&", k.OR: "||", k.XOR: "^^", k.NOT: "!"}
-_ATOMS: Final = (s.Literal, s.Template, s.Call, s.Member, s.Index, s.Paren, s.ArrayLiteral)
+_ATOMS: Final = (s.Identifier, s.Literal, s.Template, s.Call, s.Member, s.Index, s.Paren, s.ArrayLiteral)
 
 
 BLANKS: Final = " \t\f\v\r\n"
@@ -153,13 +153,15 @@ class FlatLayout:
         """Strip parentheses off an operand where they hold a single value."""
         while isinstance(node, s.Paren) and self._strippable(node):
             inner = node.inner
-            if isinstance(inner, s.Identifier):
-                if self.macros is None or inner.text in self.macros:
-                    break
-            elif not isinstance(inner, _ATOMS):
+            if not isinstance(inner, _ATOMS) or self._may_expand(inner):
                 break
             node = inner
         return node
+
+    def _may_expand(self, node: s.Node) -> bool:
+        """Tell whether a macro may stand in a value, so that what it stands for could be pulled apart."""
+        names = (part.text for part in s.walk(node) if isinstance(part, s.Identifier | s.Name))
+        return any(self.macros is None or name in self.macros or name.isupper() for name in names)
 
     # -- flat text
 
