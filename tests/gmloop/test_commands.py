@@ -45,6 +45,21 @@ def test_format_without_write_prints_a_diff_and_changes_nothing(make_project: Ma
     assert (result.exitCode, result.stderr) == (1, "")
     assert result.stdout == ("--- a/scripts/a/a.gml\n+++ b/scripts/a/a.gml\n@@ -1 +1 @@\n-x=1\n+x = 1;\n")
     assert files(root) == before
+    assert not (root / ".gmloop").exists()
+
+
+def test_format_does_not_look_again_at_what_it_knows_to_be_laid_out(make_project: Make, run: Run) -> None:
+    root = make_project({"a": "x=1\n"})
+    run(root, "format", "--write")
+    assert (root / ".gmloop" / ".gitignore").read_text() == "*\n"
+    known = json.loads((root / ".gmloop/cache/format.json").read_text())
+    assert len(known) == 1
+    assert run(root, "format", "--check").exitCode == 0
+    (root / "gmloop.json").write_text('{"useTabs": true, "tabWidth": 3}')
+    (root / "scripts/a/a.gml").write_text("{ x = 1; }\n")
+    assert run(root, "format", "--check").exitCode == 1
+    (root / ".gmloop/cache/format.json").write_text("no json")
+    assert run(root, "format", "--check").exitCode == 1
 
 
 def test_format_write_changes_only_what_is_not_laid_out_and_is_done_then(make_project: Make, run: Run) -> None:
@@ -451,3 +466,17 @@ def test_progress_shows_on_a_terminal_and_not_on_a_pipe(make_project: Make) -> N
     assert out == b""
     piped = subprocess.run(program, cwd=root, capture_output=True, timeout=30)
     assert (piped.stdout, piped.stderr) == (b"", b"")
+
+
+def test_lint_takes_the_builtins_of_an_installed_runtime(make_project: Make, run: Run) -> None:
+    root = make_project({"a": "only_here(1);\nonly_here(1, 2, 3);\nx = only_const;\ny = nobody_knows_this;\n"})
+    (root / "spec.xml").write_text(
+        '<GameMakerLanguageSpec><Functions><Function Name="only_here"><Parameter Name="a" Optional="false"/>'
+        '<Parameter Name="b" Optional="true"/></Function></Functions><Variables/>'
+        '<Constants><Constant Name="only_const"/></Constants></GameMakerLanguageSpec>'
+    )
+    (root / "gmloop.json").write_text('{"gmlSpec": "spec.xml", "lintRuleset": "feather"}')
+    found = json.loads(run(root, "lint", "--formatter=json").stdout)
+    assert [(item["ruleId"], item["line"]) for item in found] == [("feather/gm1019", 2), ("feather/gm1013", 4)]
+    (root / "spec.xml").write_text("<no")
+    assert run(root, "lint").exitCode == 2

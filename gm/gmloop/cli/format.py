@@ -157,9 +157,10 @@ class _Run:
         targets, invocation = self.targets, self.invocation
         macros = read_macros(project_sources(targets), targets.project is not None)
         cache = None
-        if targets.root is not None and self.lines is None:
+        root = targets.root if self.lines is None else None
+        if root is not None and (self.options["write"] or (root / ".gmloop").is_dir()):
             with contextlib.suppress(OSError):
-                cache = state_folder(targets.root) / "cache" / "format.json"
+                cache = state_folder(root) / "cache" / "format.json"
         remembered = Remembered(cache, targets.config.format, macros)
         jobs: list[tuple[int, bytes]] = []
         done: dict[int, Done] = {}
