@@ -33,19 +33,22 @@ def write_atomic(path: Path, data: bytes, *, mode: int | None = None) -> None:
         with contextlib.suppress(OSError):
             mode = stat.S_IMODE(target.stat().st_mode)
     temporary = target.with_name(f".{target.name[:80]}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    descriptor = -1
     try:
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(descriptor, view) :]
-            if mode is not None and hasattr(os, "fchmod"):
-                os.fchmod(descriptor, mode)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        if mode is not None and hasattr(os, "fchmod"):
+            os.fchmod(descriptor, mode)
+        os.fsync(descriptor)
+        os.close(descriptor)
+        descriptor = -1
         replace(temporary, target)
     except BaseException:
+        with contextlib.suppress(OSError):
+            if descriptor >= 0:
+                os.close(descriptor)
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise

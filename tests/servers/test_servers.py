@@ -296,6 +296,20 @@ def alive(pid: int) -> bool:
         return False
 
 
+def test_gmloop_is_a_server_where_a_game_lies(
+    ready: Callable[..., Host], configure: Configure, repository: Path
+) -> None:
+    (repository / "g.yyp").write_text(
+        '{"resourceType": "GMProject", "resourceVersion": "1.0", "name": "g", "resources": []}'
+    )
+    (repository / "a.gml").write_text("if(x=1){y=2}\n")
+    entry = {"command": "${gmloop}", "args": ["mcp"], "when": "**/*.yyp"}
+    host = ready("--mcp-config", str(configure(gmloop=entry)))
+    parsed = body(host, "(await gm.gmloop_parse(paths=['a.gml'], cwd=str(Path.cwd())))['exitCode']")
+    assert parsed == 0
+    assert "gmloop_format" in body(host, "str(gm.verbs('gmloop_'))")
+
+
 def test_gm_is_a_server_of_gm_two_deep_and_no_deeper(
     ready: Callable[..., Host], configure: Configure, repository: Path, tmp_path: Path
 ) -> None:
