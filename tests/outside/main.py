@@ -14,7 +14,7 @@ from tests.outside.scratch import Scratch, default_folder
 from tests.outside.stage import CHECKOUT
 from tests.outside.verdict import Unavailable, Verdict
 
-JUDGES = ("inspector", "conformance", "sdk", "fastmcp", "codex", "claude")
+JUDGES = ("inspector", "conformance", "sdk", "fastmcp", "codex", "claude", "patience")
 Judge = Callable[[Scratch, str, str], list[Verdict]]
 
 
