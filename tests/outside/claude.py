@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gm.protocol.versions import STATELESS_VERSION
+from gm.protocol.versions import RELAY_PROTOCOL, STATELESS_VERSION
 from gm.run.reader import LogReader
 from gm.run.store import find_run
 from tests.outside.model_api import ModelApi, Turn, say, tool_results, use
@@ -40,14 +41,20 @@ def judge(scratch: Scratch, program: str, what: str) -> list[Verdict]:
     second = Verdict(f"Claude Code {VERSION}, an interrupted call, {what}")
     with stage(program) as place:
         _interrupted(second, claude, path, place)
-    return [first, second]
+    verdicts = [first, second]
+    if what == "frozen":
+        third = Verdict(f"Claude Code {VERSION}, an update in the middle, {what}")
+        with stage(program) as place:
+            _updated(third, claude, path, place)
+        verdicts.append(third)
+    return verdicts
 
 
 # --- what both need --------------------------------------------------------------------------------------------------
 
 
-def _command(claude: Path, place: Stage) -> list[str]:
-    server = [str(ROOT / "tests" / "outside" / "recorder.py"), str(place.folder / "frames"), *place.serve()]
+def _command(claude: Path, place: Stage, serve: list[str] | None = None) -> list[str]:
+    server = [str(ROOT / "tests" / "outside" / "recorder.py"), str(place.folder / "frames"), *(serve or place.serve())]
     config = place.folder / "mcp.json"
     config.write_text(json.dumps({"mcpServers": {"gm": {"command": sys.executable, "args": server}}}))
     options = ["--mcp-config", str(config), "--strict-mcp-config", "--allowedTools", _ALLOWED]
@@ -257,3 +264,63 @@ def _interrupted(verdict: Verdict, claude: Path, path: tuple[Path, ...], place: 
     verdict.check("one server served it all", len([f for f in frames if f["frame"].get("id") == first.get("id")]) == 2)
     kinds = [event["kind"] for event in LogReader(find_run(place.workspace / ".gm", None).folder)]
     verdict.check("the log has the cancel", "cancel-ignored" in kinds, kinds)
+
+
+# --- an update in the middle -----------------------------------------------------------------------------------------
+
+
+def _updated(verdict: Verdict, claude: Path, path: tuple[Path, ...], place: Stage) -> None:
+    """Two builds of the same frozen folder, installed side by side; `current` is flipped between two calls."""
+    builds = place.home / ".gmnew" / "builds"
+    for name in ("first", "second"):
+        shutil.copytree(Path(place.program).resolve().parent, builds / name, symlinks=True, copy_function=os.link)
+        about = {"version": "0.1.0", "build": name, "relayProtocol": RELAY_PROTOCOL}
+        (builds / name / "build.json").unlink(missing_ok=True)
+        (builds / name / "build.json").write_text(json.dumps(about))
+    current = builds.parent / "current"
+    current.symlink_to(builds / "first")
+    serve = [str(builds / "first" / "gm"), "serve", "--workspace", str(place.workspace)]
+
+    def worker_is_from(name: str) -> bool:
+        try:
+            return f"/builds/{name}/" in os.readlink(f"/proc/{_worker(place)}/exe")
+        except OSError:
+            return False
+
+    moved: list[bool] = []
+
+    def after_flip(_: list[str]) -> Json:
+        moved.append(worker_is_from("first"))
+        flipped = builds.parent / "flipped"
+        flipped.symlink_to(builds / "second")
+        flipped.replace(current)
+        time.sleep(5)  # the relay looks every second here; the worker that stood by takes the run at the next call
+        return use("mcp__gm__run_code", code="'answered'")
+
+    def then(_: list[str]) -> Json:
+        moved.append(worker_is_from("second"))
+        return use("mcp__gm__next_context")
+
+    turns = [*_opening(), _body("'before'"), after_flip, then, lambda _: say("all done")]
+    with ModelApi(turns) as api:
+        environment = {**_environment(place, api, path), "GMNEW_TEST_HANDOVER_S": "1"}
+        done = subprocess.run(
+            [*_command(claude, place, serve), "--", "go"],
+            cwd=place.workspace,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=_SESSION_S,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    verdict.check("the session ends well", done.returncode == 0 and "all done" in done.stdout, done.stdout[-500:])
+    results = tool_results(api.requests[-1]) if api.requests else []
+    if verdict.check("every turn was played", len(results) == len(turns) - 1, [text[:200] for text in results]):
+        verdict.check("the worker was the first build's, then the second's", moved == [True, True], moved)
+        verdict.check(
+            "the call after the update is answered, the gate still open", "answered" in results[4], results[4]
+        )
+        verdict.check("the context tells of the update", "second" in results[5], results[5])
+    restarted = [f for f in _frames(place) if f["frame"].get("method") == "server/discover"]
+    verdict.check("the host connected once", len(restarted) <= 2, restarted)

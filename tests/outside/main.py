@@ -23,7 +23,10 @@ def main() -> int:
     arguments = _arguments()
     if arguments.list:
         for name in JUDGES:
-            print(f"{name}: {(import_module(f'tests.outside.{name}').__doc__ or '').strip().splitlines()[0]}")
+            module = import_module(f"tests.outside.{name}")
+            print(f"{name}: {(module.__doc__ or '').strip().splitlines()[0]}")
+            for reason in module.reasons() if hasattr(module, "reasons") else ():
+                print(f"    {reason}")
         return 0
     if arguments.clean:
         shutil.rmtree(arguments.scratch, ignore_errors=True)
@@ -58,7 +61,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=JUDGES, help="this judge; may be given again")
     parser.add_argument("--frozen", type=Path, metavar="PROGRAM", help="judge this frozen gm as well")
     parser.add_argument("--scratch", type=Path, default=default_folder(), help="where judges are installed and kept")
-    parser.add_argument("--list", action="store_true", help="name the judges")
+    parser.add_argument(
+        "--list", action="store_true", help="name the judges, and what is left out of them with the reason"
+    )
     parser.add_argument("--clean", action="store_true", help="remove the scratch folder")
     return parser.parse_args()
 
