@@ -147,9 +147,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         starts: dict[str, list[Start]] = {}
         chosen = programs(options.build.resolve(), options.peers.resolve() if options.peers else None)
         for turn in range(options.rounds + 1):
-            for program in list(chosen):
+            place = turn % len(chosen)
+            for program in [*chosen[place:], *chosen[:place]]:
                 if program.name.startswith("Serena") and turn > max(3, options.rounds // 4):
                     continue
+                time.sleep(0.5)  # what the one before started may take a moment to end
                 try:
                     start = measure(program, workspace, home)
                 except (RuntimeError, OSError) as error:
