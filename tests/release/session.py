@@ -17,8 +17,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gm.cli.host import Host
 from gm.protocol.server import SKILL_URI
+from gm.system.locks import FileLock
 from gm.update.manifest import Manifest
 from gm.update.signature import sign
 from installer.build import BuildInfo, identity, list_files, read_build
@@ -57,14 +60,26 @@ KINDS = {
 """What each kind of successor does in the place of the real program."""
 
 
-def frozen_build(where: Path) -> Path:
-    """Return the frozen build that GMNEW_TEST_BUILD names; without it, freeze one."""
+def frozen_build(factory: pytest.TempPathFactory) -> Path:
+    """Return the frozen build that GMNEW_TEST_BUILD names; without it freeze one for the whole test run."""
     named = os.environ.get("GMNEW_TEST_BUILD")
     if named:
         return Path(named)
     from release.freeze import freeze, read_stamp
 
-    return freeze(where, read_stamp())
+    root = factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        root = root.parent
+    lock = FileLock(root / "frozen.lock")
+    assert lock.acquire(timeout=600)
+    try:
+        found = list((root / "frozen").glob("gmnew-*/build.json"))
+        if found:
+            return found[0].parent
+        (root / "frozen").mkdir(exist_ok=True)
+        return freeze(root / "frozen", read_stamp())
+    finally:
+        lock.release()
 
 
 @dataclass

@@ -30,7 +30,7 @@ MAX_UNPACKED = 60_000_000
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return frozen_build(tmp_path_factory.mktemp("frozen"))
+    return frozen_build(tmp_path_factory)
 
 
 @pytest.fixture

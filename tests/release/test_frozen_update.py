@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return frozen_build(tmp_path_factory.mktemp("frozen"))
+    return frozen_build(tmp_path_factory)
 
 
 def test_good_and_bad_builds_under_load_lose_no_call_and_answer_none_twice(
