@@ -20,6 +20,9 @@ from gm.worker.wire import Wire
 
 _TRACE_KEYS = ("traceparent", "tracestate", "baggage")
 _ENDED_BY_CANCEL = frozenset({"run_shell"})
+_EARLY_CANCELS = 1_000
+_NOTHING: dict[str, Any] = {"content": []}
+"""What a given-up call returns to the SDK; nothing of it is sent."""
 _SLOT_REPORT = "waits for one of the calls before it to end"
 
 
@@ -81,6 +84,7 @@ class Calls:
         self._wire, self._work, self._on_cancel_ignored = wire, work, on_cancel_ignored
         self._slots = asyncio.Semaphore(max(1, limit))
         self._running: dict[int, Call] = {}
+        self._given_up: dict[int, None] = {}
 
     @property
     def in_flight(self) -> int:
@@ -96,14 +100,17 @@ class Calls:
         tool, arguments = params.get("name"), params.get("arguments")
         if not isinstance(tool, str):
             raise UsageError("wrong_type", "tools/call needs a tool's `name`.")
+        if number in self._given_up:
+            del self._given_up[number]
+            return _NOTHING
         meta = params.get("_meta")
         call = Call(number, tool, arguments if isinstance(arguments, dict) else {}, meta if meta else {})
         self._running[number] = call
         call.task = asyncio.ensure_future(self._run(call))
         call.task.add_done_callback(lambda _: self._running.pop(number, None))
-        result = await asyncio.shield(call.task)
-        assert result is not None
-        return result
+        await asyncio.wait([call.task])
+        result = None if call.cancelled else call.task.result()
+        return _NOTHING if result is None else result
 
     def cancel(self, number: int) -> None:
         """The host gave up its n-th request: end a shell; what has begun otherwise runs on without an answer.
@@ -112,7 +119,12 @@ class Calls:
         begun is dropped.
         """
         call = self._running.get(number)
-        if call is None or call.cancelled or call.task is None:
+        if call is None:  # a cancel is seen when it is read, a call only when the SDK's task for it runs
+            self._given_up[number] = None
+            if len(self._given_up) > _EARLY_CANCELS:
+                del self._given_up[next(iter(self._given_up))]
+            return
+        if call.cancelled or call.task is None:
             return
         call.cancelled = True
         if call.tool in _ENDED_BY_CANCEL or not call.holds_slot:

@@ -7,6 +7,7 @@ which no progress came.
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from gm.cli.host import Host
@@ -22,21 +23,21 @@ LONGEST_SILENCE_S = 6.0
 
 def judge(scratch: Scratch, program: str, what: str) -> list[Verdict]:
     """Let two calls take more than a minute at the same time, in both eras."""
-    verdicts = []
-    for version in ("2025-11-25", STATELESS_VERSION):
-        verdict = Verdict(f"calls over 60 s, {version}, {what}")
-        with stage(program) as place:
-            clean = {name: None for name in place.environment() if name == "CLAUDE_PROJECT_DIR"}
-            with Host.start(
-                place.workspace, command=place.serve(), environment={**clean, **place.environment()}
-            ) as host:
-                host.open(version)
-                host.request("resources/read", {"uri": SKILL_URI})
-                host.call("next_context", task="wait")
-                _wait(verdict, host)
-                host.close()
-        verdicts.append(verdict)
-    return verdicts
+    with ThreadPoolExecutor() as both:
+        return list(both.map(lambda version: _play(program, what, version), ("2025-11-25", STATELESS_VERSION)))
+
+
+def _play(program: str, what: str, version: str) -> Verdict:
+    verdict = Verdict(f"calls over 60 s, {version}, {what}")
+    with stage(program) as place:
+        environment = {"CLAUDE_PROJECT_DIR": None, **place.environment()}
+        with Host.start(place.workspace, command=place.serve(), environment=environment) as host:
+            host.open(version)
+            host.request("resources/read", {"uri": SKILL_URI})
+            host.call("next_context", task="wait")
+            _wait(verdict, host)
+            host.close()
+    return verdict
 
 
 def _wait(verdict: Verdict, host: Host) -> None:

@@ -312,6 +312,28 @@ def test_given_up_calls_keep_no_slot_from_the_calls_after_them(
     assert not host.answered(given_up)
 
 
+def test_a_call_that_is_given_up_before_it_began_never_begins(ready: Callable[..., Host], repository: Path) -> None:
+    host = ready("--max-inflight", "1")
+    code = "Path('begun').touch()\nwhile not Path('go').exists(): await asyncio.sleep(0.05)"
+    first = host.send("tools/call", {"name": "run_code", "arguments": {"code": code}})
+    wait_for((repository / "begun").exists)
+    second = host.send("tools/call", {"name": "run_code", "arguments": {"code": "Path('second').touch()"}})
+    host.notify("notifications/cancelled", {"requestId": second})
+    (repository / "go").touch()
+    assert not host.wait(first).failed
+    assert body(host, "'served'") == "served"
+    assert not (repository / "second").exists()
+    assert not host.answered(second)
+
+
+def test_a_shell_that_is_given_up_in_the_same_breath_keeps_no_other_waiting(ready: Callable[..., Host]) -> None:
+    host = ready("--surface", "tools")
+    for _ in range(3):
+        given_up = host.send("tools/call", {"name": "run_shell", "arguments": {"command": "sleep 40"}})
+        host.notify("notifications/cancelled", {"requestId": given_up})
+    assert structured(host.call("run_shell", command="echo on", timeout=20))["stdout"] == "on\n"
+
+
 def test_calls_that_a_host_forgot_without_a_word_end_by_their_budget(ready: Callable[..., Host]) -> None:
     host = ready("--max-inflight", "2")
     forgotten = [
