@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from gm.protocol.server import INSTRUCTIONS
 from gm.protocol.versions import RELAY_PROTOCOL, STATELESS_VERSION
 from gm.run.reader import LogReader
 from gm.run.store import find_run
@@ -155,6 +156,8 @@ def _session(verdict: Verdict, claude: Path, path: tuple[Path, ...], place: Stag
     tools = {tool["name"] for tool in api.requests[0]["tools"]}
     names = {"mcp__gm__next_context", "mcp__gm__run_code", "mcp__gm__finish"}
     verdict.check("the tools are there in the first turn, without a search", tools >= names, sorted(tools))
+    told = json.dumps(INSTRUCTIONS, ensure_ascii=False)[1:-1] in json.dumps(api.requests[0], ensure_ascii=False)
+    verdict.check("the instructions reach the model whole", told)
     results = tool_results(api.requests[-1])
     if not verdict.check("every turn was played", len(results) == len(turns) - 1, [text[:200] for text in results]):
         return
