@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import platform
 import shutil
 import sys
 import time
@@ -11,10 +13,11 @@ from importlib import import_module
 from pathlib import Path
 
 from tests.outside.scratch import Scratch, default_folder
-from tests.outside.stage import CHECKOUT
+from tests.outside.stage import CHECKOUT, ROOT
 from tests.outside.verdict import Unavailable, Verdict
 
 JUDGES = ("inspector", "conformance", "sdk", "fastmcp", "codex", "claude", "patience")
+RESULT = ROOT / "bench" / "results" / "judges.md"
 Judge = Callable[[Scratch, str, str], list[Verdict]]
 
 
@@ -36,24 +39,37 @@ def main() -> int:
     if arguments.frozen is not None:
         programs.append((str(arguments.frozen.resolve()), "frozen"))
     status = 0
+    lines: list[str] = []
     for name in arguments.only or JUDGES:
         judge: Judge = import_module(f"tests.outside.{name}").judge
         for program, what in programs:
-            status = max(status, _run(judge, name, scratch, program, what))
+            code, said = _run(judge, name, scratch, program, what)
+            status = max(status, code)
+            lines += said
+    if arguments.keep:
+        keep(lines)
     return status
 
 
-def _run(judge: Judge, name: str, scratch: Scratch, program: str, what: str) -> int:
+def keep(lines: list[str]) -> None:
+    """Write the judges' lines to bench/results/judges.md, with the machine."""
+    machine = f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    head = ["# What outside judges say", "", f"`tests/outside/run --keep`, {machine}.", "", "```"]
+    RESULT.write_text("\n".join([*head, *lines, "```", ""]))
+
+
+def _run(judge: Judge, name: str, scratch: Scratch, program: str, what: str) -> tuple[int, list[str]]:
     begun = time.monotonic()
     try:
         verdicts = judge(scratch, program, what)
     except Unavailable as error:
-        print(f"none  {name}, {what}: could not be had here: {error}", flush=True)
-        return 3
-    for verdict in verdicts:
-        print("\n".join(verdict.lines()), flush=True)
+        line = f"none  {name}, {what}: could not be had here: {error}"
+        print(line, flush=True)
+        return 3, [line]
+    lines = [line for verdict in verdicts for line in verdict.lines()]
+    print("\n".join(lines), flush=True)
     print(f"{name}, {what}: {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
-    return 0 if all(verdict.ok for verdict in verdicts) else 1
+    return (0 if all(verdict.ok for verdict in verdicts) else 1), lines
 
 
 def _arguments() -> argparse.Namespace:
@@ -64,6 +80,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--list", action="store_true", help="name the judges, and what is left out of them with the reason"
     )
+    parser.add_argument("--keep", action="store_true", help=f"write the lines to {RESULT.relative_to(ROOT)}")
     parser.add_argument("--clean", action="store_true", help="remove the scratch folder")
     return parser.parse_args()
 
