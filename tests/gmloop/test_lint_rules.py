@@ -138,6 +138,62 @@ def test_fixes(rule: str, text: str, fixed: str | None) -> None:
     assert fix_text(text, SCRIPT, run)[0] == (text if fixed is None else fixed)
 
 
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        ("gml/prefer-compound-assignments", "x = x - LOOSE;\n"),
+        ("gml/prefer-compound-assignments", "x = x * NAMES_LOOSE;\n"),
+        ("gml/prefer-compound-assignments", "x = x * OTHER_CONFIGURATION;\n"),
+        ("gml/no-double-negation", "if (!!LOOSE) f();\n"),
+        ("gml/no-redundant-logical-operands", "if (LOOSE && true) f();\n"),
+        ("gml/prefer-is-undefined-check", "x = LOOSE == undefined;\n"),
+        ("feather/gm2007", "var x = OPEN\n2;\n"),
+        ("feather/gm2004", "for (var i = 0; i < 5; i++) { f(READS_I); }\n"),
+        ("gml/prefer-direct-return", "function f() { READS_I; var i = g(); return i; }\n"),
+        ("gml/prefer-direct-return", "function f(a) {\n    if (a) { var t = g(); return t; }\n    t = h();\n    return t + 1;\n}\n"),
+        ("gml/prefer-direct-return", "function f() { try { var t = g(); return t; } finally { h(t); } }\n"),
+        ("gml/optimize-math-expressions", "x = power(y, 0.5);\n"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("in_project", [True, False])
+def test_no_safe_fix_changes_what_code_means(make_project: Make, rule: str, text: str, in_project: bool) -> None:
+    macros = """#macro LOOSE 1 + 2
+    #macro NAMES_LOOSE LOOSE
+    #macro OTHER_CONFIGURATION 1
+    #macro Debug:OTHER_CONFIGURATION 1 + 2
+    #macro OPEN 1 +
+    #macro READS_I i
+    """
+    whole = macros + text
+    run = LintSettings({rule: "warn"}, facts_of(make_project, whole) if in_project else None, BUILTINS)
+    assert fix_text(whole, SCRIPT, run) == (whole, 0)
+
+
+def test_fixes_go_on_where_a_macro_is_one_operand(make_project: Make) -> None:
+    text = "#macro A (1 + 2)\n#macro B -1\nx = x - A;\nx = x * B;\n"
+    run = LintSettings({"gml/prefer-compound-assignments": "warn"}, facts_of(make_project, text), BUILTINS)
+    assert fix_text(text, SCRIPT, run)[0] == "#macro A (1 + 2)\n#macro B -1\nx -= A;\nx *= B;\n"
+
+
+def test_outside_of_a_project_a_name_in_capitals_may_be_any_macro() -> None:
+    text = "x = x - SIZE;\nif (a) THEN b();\n"
+    run = LintSettings({"gml/prefer-compound-assignments": "warn", "gml/require-control-flow-braces": "warn"}, None, BUILTINS)  # fmt: skip
+    assert fix_text(text, SCRIPT, run) == (text, 0)
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+def test_a_fix_that_adds_lines_ends_them_as_the_file_does(newline: str) -> None:
+    run = LintSettings({"gml/no-multi-var-declarations": "warn"}, None, BUILTINS)
+    text = f"f();{newline}var a = 1, b = 2;{newline}"
+    assert fix_text(text, SCRIPT, run)[0] == f"f();{newline}var a = 1;{newline}var b = 2;{newline}"
+
+
+def test_names_that_the_runtime_makes_in_unusual_ways_are_known(make_project: Make) -> None:
+    names = ["round", "method", "get_timer", "randomise", "is_instanceof", "gml_pragma", "handle_parse"]
+    text = "".join(f"{name}(id, path_index);\n" for name in names)
+    assert found(text, "feather/gm1013", "feather/gm1021", facts=facts_of(make_project, text)) == []
+
+
 def test_a_file_full_of_errors_gives_the_first_fifty_and_says_how_many_follow() -> None:
     text = "` ;\n" * 80
     messages = [

@@ -40,6 +40,11 @@ argument12 argument13 argument14 argument15 argument_count argument_relative con
 application_surface typeof instanceof nameof instance_id alarm audio_debug camera_get_active event_perform event_user
 """
 WORDS: Final = frozenset(_WORDS.split())
+_BESIDE: Final = """
+get_timer gml_pragma handle_parse instanceof is_instanceof method nameof randomise round typeof
+"""
+BESIDE: Final = frozenset(_BESIDE.split())
+"""Functions that the JavaScript runtime makes in other ways than those that the data file is made of."""
 DEPRECATED_FUNCTIONS: Final[dict[str, str]] = {
     "array_length_1d": "array_length",
     "array_height_2d": "array_length",
@@ -109,8 +114,8 @@ class Builtins:
 
 def bundled() -> Builtins:
     """Return the names that gmloop brings."""
-    functions = dict.fromkeys(builtins_data.FUNCTIONS.split(), (-1, -1))
-    return Builtins(functions, frozenset(builtins_data.VARIABLES.split()), frozenset(), False)
+    functions = dict.fromkeys((*builtins_data.FUNCTIONS.split(), *BESIDE), (-1, -1))
+    return Builtins(functions, READ_ONLY.union(builtins_data.VARIABLES.split()), frozenset(), False)
 
 
 def from_gml_spec(path: Path) -> Builtins:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from gm.gmloop.gml import kinds as k
+from gm.gmloop.gml import syntax as s
 from gm.gmloop.gml.parser import Parsed, parse, parse_tokens
-from gm.gmloop.gml.syntax import ExpressionStatement
 from gm.gmloop.gml.tokens import Tokens, tokenize
 
 _DEFINITION: Final = re.compile(r"#[ \t]*macro[ \t]+(?:(\w+)[ \t]*:[ \t]*)?([^\W\d]\w*)[ \t]*")
@@ -16,6 +16,17 @@ _CONTINUATION: Final = re.compile(r"\\[ \t]*(?://[^\r\n]*)?(\r\n|\r|\n)")
 _GROWTH: Final = 30
 _SLACK: Final = 200_000
 _NESTING: Final = 40
+_OPERANDS: Final = (
+    s.Literal,
+    s.Identifier,
+    s.Paren,
+    s.Call,
+    s.Member,
+    s.Index,
+    s.Unary,
+    s.ArrayLiteral,
+    s.StructLiteral,
+)
 
 
 class MacroTable(NamedTuple):
@@ -23,13 +34,15 @@ class MacroTable(NamedTuple):
 
     Attributes:
         bodies: name to body.
-        structural: names of those whose body is more or less than one expression.
+        structural: names of those whose body is more or less than one expression, in any configuration.
+        loose: names of those whose body is not one operand, so that an operator beside them may take it apart.
         complete: every macro that may be in force is in the table.
     """
 
     bodies: Mapping[str, str]
     structural: frozenset[str]
     complete: bool
+    loose: frozenset[str] = frozenset()
 
 
 class Macro(NamedTuple):
@@ -74,20 +87,36 @@ def macros_of(tokens: Tokens) -> list[Macro]:
 def macro_table(definitions: Iterable[Macro], complete: bool = True) -> MacroTable:
     """Return the table of macros; a definition for all configurations wins over one for a single one."""
     bodies: dict[str, str] = {}
+    structural: set[str] = set()
+    loose: set[str] = set()
+    named: dict[str, set[str]] = {}
     for macro in definitions:
         if not macro.configuration or macro.name not in bodies:
             bodies[macro.name] = macro.body
-    structural = frozenset(name for name, body in bodies.items() if not _is_value(body))
-    return MacroTable(bodies, structural, complete)
+        value = _value(macro.body)
+        if value is None:
+            structural.add(macro.name)
+        if isinstance(value, s.Identifier):
+            named.setdefault(value.text, set()).add(macro.name)
+        elif not isinstance(value, _OPERANDS):
+            loose.add(macro.name)
+    waiting = list(loose)
+    while waiting:  # a macro that only names a loose one is loose itself
+        fresh = named.get(waiting.pop(), set()) - loose
+        loose |= fresh
+        waiting.extend(fresh)
+    return MacroTable(bodies, frozenset(structural), complete, frozenset(loose))
 
 
-def _is_value(body: str) -> bool:
-    """Tell whether a macro's body is one expression and nothing else."""
+def _value(body: str) -> s.Node | None:
+    """Return the expression that a macro's body is, or None when it is more or less than one."""
     parsed = parse(body)
     if parsed.diagnostics or len(parsed.tree.body) != 1:
-        return False
+        return None
     statement = parsed.tree.body[0]
-    return isinstance(statement, ExpressionStatement) and parsed.tokens.kinds[statement.stop - 1] != k.SEMICOLON
+    if not isinstance(statement, s.ExpressionStatement) or parsed.tokens.kinds[statement.stop - 1] == k.SEMICOLON:
+        return None
+    return statement.expression
 
 
 def parse_with_macros(text: str, table: Mapping[str, str]) -> tuple[Parsed, bool]:

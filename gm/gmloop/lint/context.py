@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 from gm.gmloop.gml import kinds as k
 from gm.gmloop.gml import syntax as s
 from gm.gmloop.gml.builtins import Builtins
+from gm.gmloop.gml.macros import macro_table, macros_of
 from gm.gmloop.gml.parser import Parsed
 from gm.gmloop.gml.source import LineMap
 from gm.gmloop.lint.rule import Edit, Finding
@@ -44,6 +46,8 @@ class FileContext:
         self.object_name = folder.rpartition("/")[2] if self.event is not None else ""
         self.parents: dict[s.Node, s.Node] = {}
         self.rule_id = ""
+        own = macro_table(macros_of(parsed.tokens)) if facts is None else None
+        self._macros = facts.macros if facts is not None else own or macro_table([])
         self._by_type: dict[type[s.Node], list[s.Node]] = {}
         self._locals: dict[s.Node, frozenset[str]] = {}
         self._makers: dict[s.Node, dict[str, frozenset[str]]] = {}
@@ -172,8 +176,30 @@ class FileContext:
         return self.kind(before.stop - 1) == k.IDENT and "\n" not in gap and "\r" not in gap
 
     def is_macro(self, name: str) -> bool:
-        """Tell whether a name is a macro of the project or this file."""
-        return self.facts is not None and name in self.facts.macros.bodies
+        """Tell whether a name is a macro of the project; outside of one, of this file or by its capitals."""
+        return name in self._macros.bodies or (self.facts is None and name.isupper())
+
+    def macros_name(self, name: str) -> bool:
+        """Tell whether a macro's body holds a name, so that a use of it may stand where the file does not show it."""
+        word = re.compile(rf"\b{re.escape(name)}\b")
+        return any(name in body and word.search(body) for body in self._macros.bodies.values())
+
+    def _takes_macros_apart(self, edit: Edit) -> bool:
+        """Tell whether an edit touches a macro that is more or less than one operand.
+
+        A macro is text: ``x - M`` with ``#macro M 1 + 2`` is no ``x - (M)``.
+        """
+        tokens = self.tokens
+        index = bisect_left(tokens.ends, edit.start)
+        insertion = edit.start == edit.end
+        while index < len(tokens.starts) and tokens.starts[index] <= edit.end:
+            inside = tokens.starts[index] < edit.end and tokens.ends[index] > edit.start
+            if tokens.kinds[index] == k.IDENT and (inside or (insertion and tokens.ends[index] == edit.start)):
+                name = tokens.token_text(index)
+                if name in self._macros.loose or (self.facts is None and self.is_macro(name)):
+                    return True
+            index += 1
+        return False
 
     # -- findings
 
@@ -186,6 +212,7 @@ class FileContext:
     ) -> Finding:
         """Make a finding of the rule at hand."""
         start, end = where if isinstance(where, tuple) else (self.start(where), self.end(where))
+        unsafe = unsafe or any(self._takes_macros_apart(edit) for edit in edits)
         return Finding(self.rule_id, message, start, end, tuple(edits), unsafe)
 
     def replace(self, node: s.Node, text: str) -> Edit:

@@ -150,7 +150,10 @@ def no_multi_var_declarations(context: FileContext, node: s.Declaration) -> Iter
         line = context.lines.line_text(context.lines.line_of(context.start(node)))
         indent = line[: len(line) - len(line.lstrip())]
         parts = [f"var {context.source(item)};" for item in node.declarators]
-        edits = [context.replace(node, f"\n{indent}".join(parts))]
+        newline = (
+            "\r\n" if "\r\n" in context.text else "\r" if "\n" not in context.text and "\r" in context.text else "\n"
+        )
+        edits = [context.replace(node, f"{newline}{indent}".join(parts))]
     yield context.finding(node, f"this var declares {len(node.declarators)} variables", edits)
 
 

@@ -229,7 +229,7 @@ def for_without_index(context: FileContext, node: s.For) -> Iterator[Finding]:
         return
     owner = context.function_of(node)
     uses = sum(1 for part in s.walk(owner) if isinstance(part, s.Identifier | s.Name) and part.text == name)
-    if uses != 3:
+    if uses != 3 or context.macros_name(name):
         return
     limit = bare(test.right)
     rounds = number_value(context, limit)

@@ -182,7 +182,8 @@ def optimize_math_expressions(context: FileContext, node: s.Binary | s.Call) -> 
             if name:
                 text = f"{name}({context.source(node.arguments[0])})"
                 edits = [] if context.has_comment(node.first, node.stop) else [context.replace(node, text)]
-                yield context.finding(node, f"this is {name}()", edits)
+                unsafe = name == "sqrt"  # which stops the game at a negative number; power() gives NaN
+                yield context.finding(node, f"this is {name}()", edits, unsafe)
         return
     left, right = context.source(node.left), context.source(node.right)
     above = context.parents.get(node)
