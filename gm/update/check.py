@@ -85,7 +85,7 @@ def check_once(home: Home, source: Source, options: CheckOptions | None = None) 
         )
         if outcome.kind == "updated":
             point("state.written")
-            collect(home)
+        collect(home)  # also what an update left that was killed after its flip
         if outcome.kind not in ("unchanged", "current"):
             write_line(home, f"{outcome.kind}: {outcome.message}")
         return outcome
