@@ -8,6 +8,7 @@ import platform
 import shutil
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -66,6 +67,11 @@ def _run(judge: Judge, name: str, scratch: Scratch, program: str, what: str) -> 
         line = f"none  {name}, {what}: could not be had here: {error}"
         print(line, flush=True)
         return 3, [line]
+    except Exception as error:  # noqa: BLE001 - a judge that fails itself is a failure, and the others go on
+        traceback.print_exc()
+        line = f"FAIL  {name}, {what}: the judge itself failed: {type(error).__name__}: {error}"
+        print(line, flush=True)
+        return 1, [line]
     lines = [line for verdict in verdicts for line in verdict.lines()]
     print("\n".join(lines), flush=True)
     print(f"{name}, {what}: {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
