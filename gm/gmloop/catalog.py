@@ -210,6 +210,7 @@ class Catalog:
         from gm.gmloop.project.find import find_project
 
         start = Path(cwd, path) if path else cwd
+        start = start if start.exists() else cwd
         try:
             project = find_project(start)
         except GmError:

@@ -133,6 +133,15 @@ def to_result(result: CommandResult) -> types.CallToolResult:
     )
 
 
+def _first_path(info: CommandInfo, given: Mapping[str, Any]) -> str:
+    """Return the first of the positionals that a command takes any number of: what it works on without ``path``."""
+    for argument in info.arguments:
+        value = given.get(argument.name)
+        if argument.variadic and value:
+            return str(value[0] if isinstance(value, list) else value)
+    return ""
+
+
 def _refusal(message: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(type="text", text=message)], is_error=True)
 
@@ -198,7 +207,7 @@ class GmloopServer:
         except ValueError as error:
             return _refusal(str(error))
         if given.get("write") is True:
-            path = given.get("path") or ""
+            path = given.get("path") or _first_path(info, given)
             root = await anyio.to_thread.run_sync(self._catalog.write_root, str(path), cwd)
             async with self._queues.setdefault(root, anyio.Lock()):
                 return to_result(await self._run(context, argv, cwd))

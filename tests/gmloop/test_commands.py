@@ -132,6 +132,74 @@ def test_format_stdin_gives_bytes_through() -> None:
     assert broken.stderr.startswith(b"gmloop: standard input, line 2: expected an expression")
 
 
+@pytest.mark.parametrize(
+    ("data", "extra", "exit_code", "entry"),
+    [
+        (b"a=1", [], 0, {"path": "-", "state": "changed", "text": "a = 1;\n"}),
+        (b"a=1", ["--check"], 1, {"path": "-", "state": "changed", "text": "a = 1;\n"}),
+        (b"a = 1;\n", ["--check"], 0, {"path": "-", "state": "clean", "text": "a = 1;\n"}),
+        (b"a =", [], 1, {"path": "-", "state": "invalid", "text": "a =", "line": 1}),
+    ],
+)
+def test_format_stdin_answers_in_json(
+    tmp_path: Path, data: bytes, extra: list[str], exit_code: int, entry: dict[str, object]
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "gm.gmloop", "format", "-", "--json", *extra], input=data, capture_output=True, cwd=tmp_path
+    )  # fmt: skip
+    shown = json.loads(done.stdout)
+    assert (done.returncode, shown["ok"]) == (exit_code, exit_code == 0)
+    assert entry.items() <= shown["payload"]["files"][0].items()
+
+
+@pytest.mark.skipif(WINDOWS, reason="links and pipes are POSIX here")
+@pytest.mark.parametrize("command", [("format", "--check"), ("lint",), ("fix",), ("parse",), ("project", "inspect")])
+def test_what_is_no_file_is_no_gml(make_project: Make, run: Run, command: tuple[str, ...]) -> None:
+    root = make_project({"scr_a": "a = 1;\n"})
+    (root / "scripts" / "scr_a" / "lost.gml").symlink_to("nowhere.gml")
+    os.mkfifo(root / "scripts" / "scr_a" / "pipe.gml")
+    result = run(root, *command)
+    assert (result.exitCode, result.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("command", [("format", "--check"), ("lint",), ("fix",), ("parse",), ("project", "inspect")])
+def test_a_file_that_cannot_be_read_is_named_and_the_rest_goes_on(
+    make_project: Make, run: Run, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    root = make_project({"scr_a": "break;\n", "scr_b": "b = 1;\n"})
+    real = Path.read_bytes
+
+    def read_bytes(path: Path) -> bytes:
+        if path.name == "scr_b.gml":
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    result = run(root, *command)
+    assert result.exitCode == 1
+    assert "Permission denied" in result.stderr + result.stdout
+    if command == ("lint",):
+        assert "feather/gm1000" in result.stdout
+
+
+@pytest.mark.parametrize("command", ["format", "lint", "parse"])
+def test_paths_of_two_projects_are_wrong_usage_that_names_both(make_project: Make, run: Run, command: str) -> None:
+    one = make_project({"scr_a": "a = 1;\n"}, name="one")
+    make_project({"scr_b": "b = 1;\n"}, name="two")
+    result = run(one.parent, command, "one/scripts", "two/scripts/scr_b/scr_b.gml")
+    assert result.exitCode == 2
+    assert "two/scripts/scr_b/scr_b.gml" in result.stderr and str(one) in result.stderr
+    assert run(one.parent, command, "one/scripts", "one/scripts/scr_a/scr_a.gml").exitCode == 0
+
+
+def test_json_is_utf8_whatever_the_files_hold(tmp_path: Path) -> None:
+    (tmp_path / "a.gml").write_bytes(b"x=1 // \xff\n\xfe\n")
+    for argv in (["format", "--json", "--on-parse-error=skip"], ["lint", "--json"], ["lint", "--formatter=sarif"], ["lint", "--formatter=checkstyle"]):  # fmt: skip
+        done = subprocess.run([sys.executable, "-m", "gm.gmloop", *argv], capture_output=True, cwd=tmp_path)
+        text = done.stdout.decode("utf-8")
+        assert ElementTree.fromstring(text) is not None if text.startswith("<") else json.loads(text)
+
+
 def test_format_leaves_a_file_alone_that_somebody_else_holds_read_only(make_project: Make, run: Run) -> None:
     root = make_project({"a": "x=1\n", "b": "y=2\n"})
     path = root / "scripts/a/a.gml"

@@ -242,10 +242,11 @@ def test_an_unknown_tool_is_an_error(catalog: Catalog, tmp_path: Path) -> None:
 
 def blocking(started: threading.Barrier | threading.Semaphore, log: list[str]) -> Catalog:
     @click.command("work", cls=Command)
+    @click.argument("paths", nargs=-1)
     @click.option("--path")
     @click.option("--write", is_flag=True)
     @click.pass_context
-    def work(context: click.Context, /, path: str | None, write: bool) -> int:
+    def work(context: click.Context, /, paths: tuple[str, ...], path: str | None, write: bool) -> int:
         """Work."""
         invocation = invocation_of(context)
         log.append(f"begin {path}")
@@ -286,6 +287,17 @@ def test_writes_to_one_project_queue(tmp_path: Path) -> None:
     log: list[str] = []
     catalog = blocking(threading.Semaphore(), log)
     call(catalog, tmp_path, lambda client: both(client, {"path": "", "write": True}, {"path": "sub", "write": True}))
+    assert [line.split()[0] for line in log] == ["begin", "end", "begin", "end"]
+
+
+@pytest.mark.parametrize("second", [{"paths": ["game/sub", "other"]}, {"paths": ["sub"], "cwd": "game"}])
+def test_writes_queue_for_the_project_that_the_positionals_name(tmp_path: Path, second: dict[str, Any]) -> None:
+    (tmp_path / "game" / "sub").mkdir(parents=True)
+    (tmp_path / "game" / "a.yyp").write_text("{}")
+    log: list[str] = []
+    catalog = blocking(threading.Semaphore(), log)
+    first = {"paths": [str(tmp_path / "game")], "write": True}
+    call(catalog, tmp_path, lambda client: both(client, first, {**second, "write": True}))
     assert [line.split()[0] for line in log] == ["begin", "end", "begin", "end"]
 
 

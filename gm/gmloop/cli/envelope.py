@@ -15,7 +15,13 @@ from gm.gmloop.cli.invocation import Invocation
 def answer(invocation: Invocation, command: str, ok: bool, root: Path | None, payload: Any) -> None:
     """Print the envelope ``{command, ok, projectRoot, payload}``."""
     shown = {"command": command, "ok": ok, "projectRoot": str(root) if root is not None else None, "payload": payload}
-    invocation.out.write(json.dumps(shown, indent=2, ensure_ascii=False) + "\n")
+    invocation.out.write(as_text(shown))
+
+
+def as_text(shown: Any) -> str:
+    """Return JSON that any reader takes: bytes that are no UTF-8 show as the replacement character."""
+    text = json.dumps(shown, indent=2, ensure_ascii=False) + "\n"
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 @contextmanager
@@ -26,5 +32,9 @@ def failures_as_json(invocation: Invocation, command: str, wanted: bool) -> Iter
     except GmError as error:
         if wanted:
             shown = {"command": command, "ok": False, **error.as_json()}
-            invocation.out.write(json.dumps(shown, indent=2, ensure_ascii=False) + "\n")
+            invocation.out.write(as_text(shown))
+        raise
+    except OSError as error:
+        if wanted:
+            invocation.out.write(as_text({"command": command, "ok": False, "code": "os_error", "message": str(error)}))
         raise

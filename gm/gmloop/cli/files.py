@@ -11,7 +11,7 @@ from gm.errors import NotFound, UsageError
 from gm.gmloop.cli.invocation import Invocation
 from gm.gmloop.lint.registry import RULE_IDS
 from gm.gmloop.project.config import Config, load_config
-from gm.gmloop.project.find import ProjectRoot, find_project, walk_files
+from gm.gmloop.project.find import ProjectRoot, bytes_of, find_project, walk_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,7 @@ def collect(invocation: Invocation, paths: Sequence[str], path: str | None, conf
         target = invocation.path(text)
         if not target.exists():
             raise NotFound("path_not_found", f"{text} does not exist", "Name a .gml file or a folder.")
+        _check_project(target, text, project)
         if target.is_file() and target.suffix.lower() != ".yyp":
             if target.suffix.lower() != ".gml":
                 raise UsageError("not_gml", f"{text} is no .gml file", "Name .gml files, folders or a .yyp.")
@@ -87,6 +88,24 @@ def collect(invocation: Invocation, paths: Sequence[str], path: str | None, conf
     return Targets(start, project, loaded, tuple(files), tuple(ignored), tuple(by_name), tuple(other))
 
 
+def _check_project(target: Path, text: str, project: ProjectRoot | None) -> None:
+    """Refuse a path of another project: what its code means depends on macros that a run does not read.
+
+    Raises:
+        UsageError: it is one.
+    """
+    if project is not None and project.root.resolve() in (target.resolve(), *target.resolve().parents):
+        return
+    other = find_project(target)
+    if other is not None:
+        where = f"not to {project.root}" if project is not None else "the first path to none"
+        raise UsageError(
+            "several_projects",
+            f"{text} belongs to the project {other.root}, {where}",
+            "Name one project's paths a run.",
+        )
+
+
 def _is_ignored(path: Path, base: Path, config: Config) -> bool:
     if not config.ignore:
         return False
@@ -101,10 +120,31 @@ def _is_ignored(path: Path, base: Path, config: Config) -> bool:
     )
 
 
+def knows_all_macros(targets: Targets) -> bool:
+    """Tell whether every file of the run belongs to the project, so that no other macro can be in force."""
+    if targets.project is None:
+        return False
+    root = targets.project.root
+    return all(root in path.parents or root.resolve() in path.resolve().parents for path in targets.files)
+
+
 def project_sources(targets: Targets) -> list[bytes]:
     """Return the bytes of every `.gml` of the project, or of the run's files where there is no project."""
     if targets.project is None:
         files = list(targets.files)
     else:
-        files = [path for path in walk_files(targets.project.root) if path.suffix.lower() == ".gml"]
-    return [path.read_bytes() for path in files]
+        inside = [path for path in walk_files(targets.project.root) if path.suffix.lower() == ".gml"]
+        files = list(dict.fromkeys((*inside, *targets.files)))
+    return [bytes_of(path) for path in files]
+
+
+def read_all(files: Sequence[Path]) -> tuple[dict[int, bytes], dict[int, str]]:
+    """Read files; return the bytes by place, and why those that are missing could not be read."""
+    found: dict[int, bytes] = {}
+    problems: dict[int, str] = {}
+    for index, path in enumerate(files):
+        try:
+            found[index] = path.read_bytes()
+        except OSError as error:
+            problems[index] = str(error)
+    return found, problems

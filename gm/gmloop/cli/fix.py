@@ -12,7 +12,7 @@ import click
 
 from gm.errors import UsageError
 from gm.gmloop.cli.envelope import answer, failures_as_json
-from gm.gmloop.cli.files import Targets, collect
+from gm.gmloop.cli.files import Targets, collect, read_all
 from gm.gmloop.cli.format import unified_diff
 from gm.gmloop.cli.invocation import Invocation
 from gm.gmloop.cli.lint import builtins_of, relative_name, rules_of
@@ -118,23 +118,28 @@ def fix_one(order: Order, index: int, data: bytes) -> Fixed:
 
 def _fix(invocation: Invocation, targets: Targets, options: dict[str, Any]) -> int:
     order = _order(invocation, targets, options["only"])
-    sources = [path.read_bytes() for path in targets.files]
+    sources, unread = read_all(targets.files)
     results: dict[int, Fixed] = {}
-    for index, result in over_files(fix_one, order, list(enumerate(sources)), invocation.workers):
+    for index, result in over_files(fix_one, order, list(sources.items()), invocation.workers):
         invocation.check_cancelled()
         results[index] = result
         invocation.progress(len(results), len(sources), "fix")
-    changed = [index for index in range(len(sources)) if results[index].data != sources[index]]
+    changed = [index for index in sorted(sources) if results[index].data != sources[index]]
     problems: dict[int, str] = {}
     if options["write"]:
         items = [Replacement(targets.files[index], sources[index], results[index].data) for index in changed]
         problems = dict(zip(changed, write_all(items, invocation.cancelled), strict=True))
         invocation.check_cancelled()
     entries: list[dict[str, Any]] = []
-    counts: Counter[str] = Counter({"files": len(sources)})
+    counts: Counter[str] = Counter({"files": len(targets.files)})
     for index, path in enumerate(targets.files):
-        result = results[index]
         name = invocation.shown(path)
+        if index in unread:
+            counts["failed"] += 1
+            entries.append({"path": name, "state": "failed", "reason": unread[index]})
+            invocation.err.write(f"{name}: {unread[index]}\n")
+            continue
+        result = results[index]
         if result.reason:
             counts["skipped"] += 1
             entries.append({"path": name, "state": "skipped", "reason": result.reason})

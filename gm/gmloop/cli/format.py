@@ -14,7 +14,7 @@ import click
 
 from gm.errors import UsageError
 from gm.gmloop.cli.envelope import answer, failures_as_json
-from gm.gmloop.cli.files import Targets, collect, project_sources
+from gm.gmloop.cli.files import Targets, collect, knows_all_macros, project_sources
 from gm.gmloop.cli.invocation import Invocation
 from gm.gmloop.cli.shape import Command, invocation_of, report_options, target_options, write_options
 from gm.gmloop.format.batch import Remembered, format_all
@@ -93,6 +93,18 @@ def _stdin(invocation: Invocation, options: dict[str, Any]) -> int:
     macros = read_macros(project_sources(targets), True) if targets.project is not None else None
     text = decode(invocation.stdin())
     result = format_text(text, targets.config.format, macros, line_range(options["lines"]))
+    line = LineMap(text).line_of(result.diagnostics[0].start) if result.diagnostics else 0
+    if options["as_json"]:
+        state = result.state if result.state != "formatted" else "changed" if result.text != text else "clean"
+        ok = state in ("changed", "clean", "macros") and not (options["check"] and state == "changed")
+        entry: dict[str, Any] = {"path": "-", "state": state, "text": result.text}
+        if result.reason:
+            entry["reason"] = result.reason
+        if line:
+            entry["line"] = line
+        payload = {"counts": {"files": 1, state: 1}, "files": [entry], "written": False}
+        answer(invocation, "format", ok, targets.root, payload)
+        return 0 if ok else 1
     if result.state in ("formatted", "macros"):
         changed = result.text != text
         if options["diff"]:
@@ -100,7 +112,6 @@ def _stdin(invocation: Invocation, options: dict[str, Any]) -> int:
         elif not options["check"]:
             invocation.out.write(result.text)
         return 1 if changed and options["check"] else 0
-    line = LineMap(text).line_of(result.diagnostics[0].start) if result.diagnostics else 0
     invocation.err.write(f"gmloop: standard input{f', line {line}' if line else ''}: {result.reason}\n")
     return 1
 
@@ -155,7 +166,7 @@ class _Run:
 
     def _lay_out(self) -> list[Done]:
         targets, invocation = self.targets, self.invocation
-        macros = read_macros(project_sources(targets), targets.project is not None)
+        macros = read_macros(project_sources(targets), knows_all_macros(targets))
         cache = None
         root = targets.root if self.lines is None else None
         if root is not None and (self.options["write"] or (root / ".gmloop").is_dir()):

@@ -15,7 +15,7 @@ import click
 
 from gm.errors import UsageError
 from gm.gmloop.cli.envelope import answer, failures_as_json
-from gm.gmloop.cli.files import Targets, collect
+from gm.gmloop.cli.files import Targets, collect, read_all
 from gm.gmloop.cli.format import unified_diff
 from gm.gmloop.cli.invocation import Invocation
 from gm.gmloop.cli.shape import Command, invocation_of, report_options, target_options, write_options
@@ -162,9 +162,11 @@ class _Run:
         if not targets.files:
             invocation.err.write(f"there is no .gml file below {shown(targets.start)}\n")
         with self._lease():
-            results, sources = self._lint()
-            failed = self._write(results, sources)
-        found = self._new(item for path in targets.files for item in results[path].found)
+            results, sources, problems = self._lint()
+            for path, problem in problems.items():
+                invocation.err.write(f"{shown(path)}: {problem}\n")
+            failed = len(problems) + self._write(results, sources)
+        found = self._new(item for path in targets.files if path in results for item in results[path].found)
         if options["quiet"]:
             found = [item for item in found if item.severity == "error"]
         errors = sum(1 for item in found if item.severity == "error")
@@ -186,19 +188,22 @@ class _Run:
             return lease(self.targets.root, "lint --write", self.options["wait_lock"] or 0.0)
         return contextlib.nullcontext()
 
-    def _lint(self) -> tuple[dict[Path, Linted], dict[Path, bytes]]:
+    def _lint(self) -> tuple[dict[Path, Linted], dict[Path, bytes], dict[Path, str]]:
+        """Return the results and the bytes of the files that could be read, and why the others could not."""
         targets, invocation = self.targets, self.invocation
         facts = read_facts(targets.project) if targets.project is not None else None
         settings = LintSettings(self.rules, facts, builtins_of(targets.config))
         names = tuple((invocation.shown(path), relative_name(path, targets.root)) for path in targets.files)
         order = Order(settings, names, bool(self.options["write"]), bool(self.options["unsafe"]))
-        jobs = [(index, path.read_bytes()) for index, path in enumerate(targets.files)]
+        sources, problems = read_all(targets.files)
+        jobs = list(sources.items())
         results: dict[Path, Linted] = {}
         for index, result in over_files(lint_one, order, jobs, invocation.workers):
             invocation.check_cancelled()
             results[targets.files[index]] = result
             invocation.progress(len(results), len(jobs), "lint")
-        return results, {targets.files[index]: data for index, data in jobs}
+        files = targets.files
+        return results, {files[at]: data for at, data in jobs}, {files[at]: why for at, why in problems.items()}
 
     def _write(self, results: dict[Path, Linted], sources: dict[Path, bytes]) -> int:
         items = [

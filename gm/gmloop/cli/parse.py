@@ -58,7 +58,12 @@ def _parse(invocation: Invocation, targets: Targets, options: dict[str, Any]) ->
     entries: list[str] = []
     for index, path in enumerate(targets.files):
         invocation.check_cancelled()
-        text = decode(path.read_bytes())
+        try:
+            text = decode(path.read_bytes())
+        except OSError as error:
+            failed = True
+            invocation.err.write(f"{invocation.shown(path)}: {error}\n")
+            continue
         parsed, depends = parse_with_macros(text, macros)
         lines = LineMap(text)
         problems = diagnostics_json(parsed, lines)

@@ -9,6 +9,7 @@ import click
 
 from gm.errors import GmError
 from gm.gmloop.cli.envelope import answer, failures_as_json
+from gm.gmloop.cli.files import read_all
 from gm.gmloop.cli.invocation import Invocation
 from gm.gmloop.cli.shape import Command, Group, invocation_of, target_options
 from gm.gmloop.gml.macros import parse_with_macros
@@ -74,7 +75,9 @@ def _inspect(invocation: Invocation, project: ProjectRoot) -> tuple[dict[str, An
             elif code.lower() not in table:
                 problems.append(Problem(code, "the object has this event, but its code does not exist"))
     files = [path for path in table.values() if path.suffix.lower() == ".gml"]
-    sources = {path: path.read_bytes() for path in files}
+    found, unread = read_all(files)
+    problems.extend(Problem(files[at].relative_to(project.root).as_posix(), why) for at, why in unread.items())
+    sources = {files[at]: data for at, data in found.items()}
     macros = read_macros(sources.values(), True)
     size = 0
     for index, (path, data) in enumerate(sources.items()):

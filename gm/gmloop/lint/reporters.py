@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
 from gm import __version__
 from gm.gmloop.lint.registry import RULES
 from gm.gmloop.lint.rule import Severity
 
+_NO_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 FORMATTERS: Final = ("stylish", "json", "checkstyle", "sarif", "github")
 
 
@@ -39,6 +42,13 @@ def report(formatter: str, found: Sequence[Reported], files: int) -> str:
         found: the findings, file by file.
         files: how many files were linted.
     """
+    text = _report(formatter, found, files)
+    if formatter in ("json", "checkstyle", "sarif"):  # a message may quote bytes that are no UTF-8
+        text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return _NO_XML.sub("\ufffd", text) if formatter == "checkstyle" else text
+
+
+def _report(formatter: str, found: Sequence[Reported], files: int) -> str:
     if formatter == "json":
         return json.dumps([_json(item) for item in found], indent=2, ensure_ascii=False) + "\n"
     if formatter == "checkstyle":
@@ -60,7 +70,7 @@ def _json(item: Reported) -> dict[str, Any]:
         "column": item.column,
         "endLine": item.end_line,
         "endColumn": item.end_column,
-        "fix": "unsafe" if item.unsafe else "safe" if item.fixable else None,
+        "fix": ("unsafe" if item.unsafe else "safe") if item.fixable else None,
     }
 
 
@@ -127,7 +137,7 @@ def _sarif(found: Sequence[Reported]) -> dict[str, Any]:
                         "locations": [
                             {
                                 "physicalLocation": {
-                                    "artifactLocation": {"uri": item.path},
+                                    "artifactLocation": {"uri": quote(item.path.replace("\\", "/"))},
                                     "region": {
                                         "startLine": item.line,
                                         "startColumn": item.column,

@@ -14,7 +14,7 @@ from gm.gmloop.gml import syntax as s
 from gm.gmloop.gml.macros import Macro, MacroTable, macro_table, macros_of, parse_with_macros
 from gm.gmloop.gml.source import decode
 from gm.gmloop.gml.tokens import tokenize
-from gm.gmloop.project.find import ProjectRoot
+from gm.gmloop.project.find import ProjectRoot, bytes_of
 from gm.gmloop.project.resources import GameObject, file_table, read_file, read_objects, read_resources
 
 _MACRO: Final = re.compile(r"#[ \t]*macro\b")
@@ -126,7 +126,7 @@ def read_facts(project: ProjectRoot) -> ProjectFacts:
     objects, _ = read_objects(table, resources)
     folders = _folders(table)
     sources = {
-        path.relative_to(project.root).as_posix(): decode(path.read_bytes())
+        path.relative_to(project.root).as_posix(): decode(bytes_of(path))
         for name, path in table.items()
         if name.endswith(".gml")
     }
@@ -151,7 +151,7 @@ def _folders(table: Mapping[str, Path]) -> dict[str, str]:
     by_folder: dict[str, str] = {}
     for name, path in table.items():
         if name.startswith(("scripts/", "objects/")) and name.endswith(".yy"):
-            match = re.search(rb'"parent":\s*\{[^{}]*?"path":\s*"(?:folders/)?([^"]*?)(?:\.yy)?"', path.read_bytes())
+            match = re.search(rb'"parent":\s*\{[^{}]*?"path":\s*"(?:folders/)?([^"]*?)(?:\.yy)?"', bytes_of(path))
             by_folder[name.rpartition("/")[0]] = match[1].decode("utf-8", "replace") if match else ""
     folders: dict[str, str] = {}
     for name in table:
@@ -167,7 +167,7 @@ def _extension_functions(table: Mapping[str, Path]) -> set[str]:
         if name.startswith("extensions/") and name.endswith(".yy"):
             found.update(
                 match.decode("ascii", "replace")
-                for match in re.findall(rb'"(?:name|%Name|constantName)":\s*"(\w+)"', path.read_bytes())
+                for match in re.findall(rb'"(?:name|%Name|constantName)":\s*"(\w+)"', bytes_of(path))
             )
     return found
 

@@ -76,8 +76,21 @@ def require_project(start: Path) -> ProjectRoot:
 
 
 def walk_files(folder: Path) -> Iterator[Path]:
-    """Yield all files below a folder in a stable order; version control and cache folders are left out."""
+    """Yield all files below a folder in a stable order; version control and cache folders are left out.
+
+    What is no file is left out too: a link that leads nowhere, a pipe.
+    """
     for current, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in _SKIPPED)
         for name in sorted(names):
-            yield Path(current, name)
+            path = os.path.join(current, name)
+            if os.path.isfile(path):
+                yield Path(path)
+
+
+def bytes_of(path: Path) -> bytes:
+    """Return a file's bytes where its neighbours need to know what it holds; none when it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
