@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gm.errors import NotFound
 from gm.run.redact import Redactor
-from gm.system.atomic import replace, sync_folder
+from gm.system.atomic import naming, replace, sync_folder
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -27,7 +27,7 @@ class BlobStore:
 
     def __init__(self, folder: Path, redactor: Redactor | None = None) -> None:
         self._folder = folder
-        self._redactor = redactor
+        self.redactor = redactor
         self._lock = threading.Lock()
         self._unsynced: list[Path] = []
 
@@ -37,8 +37,8 @@ class BlobStore:
         Raises:
             OSError: it cannot be written; nothing is left behind then.
         """
-        if self._redactor is not None:
-            data = self._redactor.data(data)
+        if self.redactor is not None:
+            data = self.redactor.data(data)
         sha = hashlib.sha256(data).hexdigest()
         target = self.path(sha)
         with contextlib.suppress(OSError):
@@ -47,7 +47,7 @@ class BlobStore:
         self._folder.mkdir(parents=True, exist_ok=True)
         temporary = self._folder / f".{sha[:16]}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
         try:
-            with open(temporary, "xb") as file:
+            with naming(target), open(temporary, "xb") as file:
                 file.write(data)
             replace(temporary, target)
         except BaseException:

@@ -10,7 +10,7 @@ from pathlib import Path
 from gm.errors import Conflict, GmError
 from gm.run.recovery import free_torn_name
 from gm.run.store import prepare_state_folder
-from gm.system.atomic import replace, sync_folder
+from gm.system.atomic import naming, replace, sync_folder
 from gm.system.locks import FileLock
 
 _COPY_BYTES = 1024 * 1024
@@ -154,7 +154,8 @@ class LogFile:
             self._lock = lock
         temporary = folder / f".log.{os.getpid()}-{secrets.token_hex(4)}.tmp"
         try:
-            self._copy(temporary)
+            with naming(self.path):
+                self._copy(temporary)
             kept = None
             if self.path.exists():
                 kept = free_torn_name(folder)

@@ -7,6 +7,7 @@ import os
 import secrets
 import stat
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 _WINDOWS = os.name == "nt"
@@ -26,8 +27,24 @@ def write_atomic(path: Path, data: bytes, *, mode: int | None = None) -> None:
         mode: permission bits of the new file; default the old file's, else 0o666 less the umask.
 
     Raises:
-        OSError: the folder is missing, read-only or full; the old file is untouched then.
+        OSError: the folder is missing, read-only or full; it names `path`, and the old file is untouched.
     """
+    with naming(path):
+        _replace_by(path, data, mode)
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Let an `OSError` from inside name `path`, which the caller knows, and not a temporary file beside it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
+
+
+def _replace_by(path: Path, data: bytes, mode: int | None) -> None:
     target = Path(os.path.realpath(path))
     if mode is None:
         with contextlib.suppress(OSError):

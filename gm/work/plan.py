@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gm.errors import Conflict, NotFound, Unavailable, UsageError
-from gm.system.atomic import sync_folder
+from gm.system.atomic import naming, sync_folder
 from gm.system.locks import FileLock
 from gm.system.names import show_path
 from gm.system.paths import state_folder
@@ -146,7 +146,8 @@ def fitting(data: bytes) -> bytes:
 
 def _write_new(path: Path, data: bytes) -> None:
     temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
-    _write_exclusive(temporary, data)
+    with naming(path):
+        _write_exclusive(temporary, data)
     try:
         os.link(temporary, path)
     except FileExistsError:
