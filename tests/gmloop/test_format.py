@@ -216,3 +216,10 @@ def test_every_file_of_a_corpus_is_idempotent_and_keeps_its_tokens() -> None:
         result = format_text(text, FormatOptions(), table)
         assert result.state != "refused", path
         assert format_text(result.text, FormatOptions(), table).text == result.text, path
+
+
+@pytest.mark.parametrize("body", ["- 2", ".then_()", "(1)", "[0]", "? 1 : 2", "&& b", "mod 3"])
+def test_no_semicolon_comes_in_front_of_a_macro_that_goes_on_with_the_statement(body: str) -> None:
+    table = macro_table(macros_of(tokenize(f"#macro MORE {body}\n#macro OTHER b\n")))
+    result = format_text("x=y\nMORE\nx=y\nOTHER;\n", FormatOptions(), table)
+    assert result.text == "x = y\nMORE\nx = y;\nOTHER;\n"

@@ -148,6 +148,8 @@ def test_fixes(rule: str, text: str, fixed: str | None) -> None:
         ("gml/no-redundant-logical-operands", "if (LOOSE && true) f();\n"),
         ("gml/prefer-is-undefined-check", "x = LOOSE == undefined;\n"),
         ("feather/gm2007", "var x = OPEN\n2;\n"),
+        ("feather/gm2007", "var x = y\nMORE;\n"),
+        ("gml/prefer-increment-decrement-operators", "x += 1\nMORE;\n"),
         ("feather/gm2004", "for (var i = 0; i < 5; i++) { f(READS_I); }\n"),
         ("gml/prefer-direct-return", "function f() { READS_I; var i = g(); return i; }\n"),
         ("gml/prefer-direct-return", "function f(a) {\n    if (a) { var t = g(); return t; }\n    t = h();\n    return t + 1;\n}\n"),
@@ -163,6 +165,7 @@ def test_no_safe_fix_changes_what_code_means(make_project: Make, rule: str, text
     #macro Debug:OTHER_CONFIGURATION 1 + 2
     #macro OPEN 1 +
     #macro READS_I i
+    #macro MORE - 2
     """
     whole = macros + text
     run = LintSettings({rule: "warn"}, facts_of(make_project, whole) if in_project else None, BUILTINS)

@@ -35,8 +35,9 @@ class ExpressionLayout(FlatLayout):
         structural: Collection[str] = (),
         macros: Collection[str] | None = None,
         newline: str = "\n",
+        continuing: Collection[str] = (),
     ) -> None:
-        super().__init__(parsed, options, structural, macros, newline)
+        super().__init__(parsed, options, structural, macros, newline, continuing)
         self._docs: dict[type[s.Node], Callable[[Any], Doc]] = {
             s.Binary: self._doc_binary,
             s.Unary: self._doc_unary,

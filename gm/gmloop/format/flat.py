@@ -34,6 +34,7 @@ class FlatLayout:
     Attributes:
         structural: macros that hold more or less than one value, so that a semicolon behind them may not be added.
         macros: all macros' names, or None when they are not known.
+        continuing: macros that may go on with the statement in front of them, so that no semicolon may come between.
         writer: what the layout is written to.
     """
 
@@ -44,6 +45,7 @@ class FlatLayout:
         structural: Collection[str] = (),
         macros: Collection[str] | None = None,
         newline: str = "\n",
+        continuing: Collection[str] = (),
     ) -> None:
         self.tokens = parsed.tokens
         self.text = parsed.tokens.text
@@ -53,6 +55,7 @@ class FlatLayout:
         self.options = options
         self.structural = structural
         self.macros = macros
+        self.continuing = continuing
         self.trivia: dict[int, list[int]] = {}
         for index, before in enumerate(parsed.tokens.trivia_before):
             self.trivia.setdefault(before, []).append(index)

@@ -62,11 +62,12 @@ def format_text(
         return Formatted("invalid", text, tuple(parsed.diagnostics), first.message)
     newline = _NEWLINES.get(options.end_of_line) or _dominant_newline(text)
     structural = macros.structural if macros is not None else ()
+    continuing = macros.continuing if macros is not None else ()
     known = bodies if macros is not None and macros.complete else None
     new = text
     again = parsed
     for _ in range(_ROUNDS):
-        last, new = new, StatementLayout(again, options, structural, known, newline).program(again.tree)
+        last, new = new, StatementLayout(again, options, structural, known, newline, continuing).program(again.tree)
         if new == last:
             break
         again = parse(new, bodies)

@@ -56,6 +56,8 @@ class StatementLayout(ListLayout):
         last = node.stop - 1
         if self.kinds[last] == k.SEMICOLON:
             return ";"
+        if self.kinds[node.stop] == k.IDENT and self.token(node.stop) in self.continuing:
+            return ""
         if self.kinds[last] == k.IDENT and self._may_be_structural(last, node):
             return ""
         if isinstance(node, s.ExpressionStatement) and isinstance(node.expression, s.Call):

@@ -13,6 +13,7 @@ from gm.gmloop.gml.tokens import Tokens, tokenize
 
 _DEFINITION: Final = re.compile(r"#[ \t]*macro[ \t]+(?:(\w+)[ \t]*:[ \t]*)?([^\W\d]\w*)[ \t]*")
 _CONTINUATION: Final = re.compile(r"\\[ \t]*(?://[^\r\n]*)?(\r\n|\r|\n)")
+_CONTINUES: Final = re.compile(r"[ \t]*(?:[(\[.,?:=<>+\-*/%&|^]|(?:and|or|xor|mod|div)\b)")
 _GROWTH: Final = 30
 _SLACK: Final = 200_000
 _NESTING: Final = 40
@@ -36,6 +37,7 @@ class MacroTable(NamedTuple):
         bodies: name to body.
         structural: names of those whose body is more or less than one expression, in any configuration.
         loose: names of those whose body is not one operand, so that an operator beside them may take it apart.
+        continuing: names of those whose body may go on with the statement in front of them, as ``- 2`` does.
         complete: every macro that may be in force is in the table.
     """
 
@@ -43,6 +45,7 @@ class MacroTable(NamedTuple):
     structural: frozenset[str]
     complete: bool
     loose: frozenset[str] = frozenset()
+    continuing: frozenset[str] = frozenset()
 
 
 class Macro(NamedTuple):
@@ -89,6 +92,7 @@ def macro_table(definitions: Iterable[Macro], complete: bool = True) -> MacroTab
     bodies: dict[str, str] = {}
     structural: set[str] = set()
     loose: set[str] = set()
+    continuing: set[str] = set()
     named: dict[str, set[str]] = {}
     for macro in definitions:
         if not macro.configuration or macro.name not in bodies:
@@ -96,6 +100,8 @@ def macro_table(definitions: Iterable[Macro], complete: bool = True) -> MacroTab
         value = _value(macro.body)
         if value is None:
             structural.add(macro.name)
+        if _CONTINUES.match(macro.body):
+            continuing.add(macro.name)
         if isinstance(value, s.Identifier):
             named.setdefault(value.text, set()).add(macro.name)
         elif not isinstance(value, _OPERANDS):
@@ -105,7 +111,7 @@ def macro_table(definitions: Iterable[Macro], complete: bool = True) -> MacroTab
         fresh = named.get(waiting.pop(), set()) - loose
         loose |= fresh
         waiting.extend(fresh)
-    return MacroTable(bodies, frozenset(structural), complete, frozenset(loose))
+    return MacroTable(bodies, frozenset(structural), complete, frozenset(loose), frozenset(continuing))
 
 
 def _value(body: str) -> s.Node | None:

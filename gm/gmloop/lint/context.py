@@ -185,9 +185,10 @@ class FileContext:
         return any(name in body and word.search(body) for body in self._macros.bodies.values())
 
     def _takes_macros_apart(self, edit: Edit) -> bool:
-        """Tell whether an edit touches a macro that is more or less than one operand.
+        """Tell whether an edit touches a macro that is no single operand, or ends in front of one that goes on.
 
-        A macro is text: ``x - M`` with ``#macro M 1 + 2`` is no ``x - (M)``.
+        A macro is text: ``x - M`` with ``#macro M 1 + 2`` is no ``x - (M)``, and ``x`` with ``#macro M - 2`` on
+        the next line is ``x - 2``.
         """
         tokens = self.tokens
         index = bisect_left(tokens.ends, edit.start)
@@ -199,7 +200,8 @@ class FileContext:
                 if name in self._macros.loose or (self.facts is None and self.is_macro(name)):
                     return True
             index += 1
-        return False
+        after = bisect_left(tokens.starts, edit.end)
+        return tokens.kinds[after] == k.IDENT and tokens.token_text(after) in self._macros.continuing
 
     # -- findings
 
