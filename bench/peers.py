@@ -414,6 +414,15 @@ def table(figures: dict[str, list[dict[str, float]]], notes: dict[str, str]) -> 
     return lines
 
 
+def tests_alone() -> float:
+    """Return the milliseconds that the task's test command takes by itself."""
+    with stage(CHECKOUT) as place:
+        fill(place)
+        begun = time.monotonic()
+        subprocess.run(TEST.split(), cwd=place.workspace, env=place.environment(), capture_output=True, check=False)
+        return (time.monotonic() - begun) * 1000
+
+
 def where_a_peer_is_better(figures: dict[str, list[dict[str, float]]]) -> list[str]:
     """Return, for each column, who is better than gm's better surface, with the figures; less is better in all."""
     ours = [name for name in figures if name.startswith("gm,")]
@@ -439,7 +448,9 @@ def main() -> None:
     load = os.getloadavg()[0]
     everyone = peers(Scratch(arguments.scratch))
     figures: dict[str, list[dict[str, float]]] = {peer.name: [] for peer in everyone}
+    alone: list[float] = []
     for _ in range(arguments.rounds):
+        alone.append(tests_alone())
         for peer in everyone:
             figures[peer.name].append(measure(peer))
     machine = (
@@ -447,7 +458,10 @@ def main() -> None:
         f"load at the start {load:.1f}; medians of {arguments.rounds} rounds, the peers in turn."
     )
     lines = table(figures, {peer.name: peer.lacks for peer in everyone})
-    lines += ["", *where_a_peer_is_better(figures), "", *REMARKS]
+    lines += ["", *where_a_peer_is_better(figures), "", *REMARKS, ""]
+    lines.append(
+        f"The test command, run twice by all but server-filesystem, takes {statistics.median(alone):,.0f} ms by itself."
+    )
     text = "\n".join(["# gm beside other servers", "", "`python -m bench.peers --save`, " + machine, "", *lines, ""])
     print(text)
     if arguments.save:
