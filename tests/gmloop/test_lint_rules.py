@@ -144,6 +144,8 @@ def test_fixes(rule: str, text: str, fixed: str | None) -> None:
         ("gml/prefer-compound-assignments", "x = x - LOOSE;\n"),
         ("gml/prefer-compound-assignments", "x = x * NAMES_LOOSE;\n"),
         ("gml/prefer-compound-assignments", "x = x * OTHER_CONFIGURATION;\n"),
+        ("gml/prefer-compound-assignments", "a[POP] = a[POP] + 1;\n"),
+        ("gml/no-redundant-logical-operands", "if (POP && POP) f();\n"),
         ("gml/no-double-negation", "if (!!LOOSE) f();\n"),
         ("gml/no-redundant-logical-operands", "if (LOOSE && true) f();\n"),
         ("gml/prefer-is-undefined-check", "x = LOOSE == undefined;\n"),
@@ -165,6 +167,7 @@ def test_no_safe_fix_changes_what_code_means(make_project: Make, rule: str, text
     #macro Debug:OTHER_CONFIGURATION 1 + 2
     #macro OPEN 1 +
     #macro READS_I i
+    #macro POP (pop_it())
     #macro MORE - 2
     """
     whole = macros + text

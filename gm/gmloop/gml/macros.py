@@ -17,17 +17,8 @@ _CONTINUES: Final = re.compile(r"[ \t]*(?:[(\[.,?:=<>+\-*/%&|^]|(?:and|or|xor|mo
 _GROWTH: Final = 30
 _SLACK: Final = 200_000
 _NESTING: Final = 40
-_OPERANDS: Final = (
-    s.Literal,
-    s.Identifier,
-    s.Paren,
-    s.Call,
-    s.Member,
-    s.Index,
-    s.Unary,
-    s.ArrayLiteral,
-    s.StructLiteral,
-)
+_OPERANDS: Final = (s.Literal, s.Identifier, s.Paren, s.Member, s.Index, s.Unary)
+_ACTS: Final = (s.Call, s.New, s.Update, s.Function, s.ArrayLiteral, s.StructLiteral)
 
 
 class MacroTable(NamedTuple):
@@ -36,7 +27,8 @@ class MacroTable(NamedTuple):
     Attributes:
         bodies: name to body.
         structural: names of those whose body is more or less than one expression, in any configuration.
-        loose: names of those whose body is not one operand, so that an operator beside them may take it apart.
+        loose: names of those whose body is no single operand, so that an operator beside them may take it apart, or
+            does something, so that it may be neither doubled nor dropped.
         continuing: names of those whose body may go on with the statement in front of them, as ``- 2`` does.
         complete: every macro that may be in force is in the table.
     """
@@ -102,12 +94,15 @@ def macro_table(definitions: Iterable[Macro], complete: bool = True) -> MacroTab
             structural.add(macro.name)
         if _CONTINUES.match(macro.body):
             continuing.add(macro.name)
-        if isinstance(value, s.Identifier):
-            named.setdefault(value.text, set()).add(macro.name)
-        elif not isinstance(value, _OPERANDS):
+        for part in s.walk(value) if value is not None else ():
+            if isinstance(part, s.Identifier):
+                named.setdefault(part.text, set()).add(macro.name)
+            elif isinstance(part, _ACTS):
+                loose.add(macro.name)
+        if not isinstance(value, _OPERANDS):
             loose.add(macro.name)
     waiting = list(loose)
-    while waiting:  # a macro that only names a loose one is loose itself
+    while waiting:  # a macro that names a loose one is loose itself
         fresh = named.get(waiting.pop(), set()) - loose
         loose |= fresh
         waiting.extend(fresh)
