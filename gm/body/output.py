@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gm.body.limits import OUTPUT_BYTES, SHOWN_BYTES
 from gm.body.process import Stream
+from gm.run.redact import Redactor
 
 Keep = Callable[[bytes], str]
 """Stores bytes as a blob of the run and returns its sha256."""
@@ -43,13 +44,21 @@ class Output:
         """Return all that was printed to a stream."""
         return bytes(self._streams[stream])
 
-    def show(self, stream: Stream, keep: Keep | None) -> Printed:
-        """Return a stream as a result shows it; `keep` stores the whole when it is shown in part."""
+    def show(self, stream: Stream, keep: Keep | None, redactor: Redactor | None) -> Printed:
+        """Return a stream as a result shows it.
+
+        Args:
+            stream: which one.
+            keep: stores the whole when it is shown in part.
+            redactor: knows the secrets, none of which a cut divides.
+        """
         data = self._streams[stream]
         if len(data) <= SHOWN_BYTES:
             return Printed(data.decode(errors="backslashreplace"), len(data))
         blob = keep(bytes(data)) if keep is not None else None
         head, tail = data[: SHOWN_BYTES // 4], data[len(data) - SHOWN_BYTES * 3 // 4 :]
+        if redactor is not None:
+            head, tail = head[: redactor.whole_until(head)], tail[redactor.whole_from(tail) :]
         where = f"; the whole is blob {blob}" if blob else ""
         line = f"\n… {len(data) - len(head) - len(tail):,} of {len(data):,} bytes cut{where} …\n"
         text = head.decode(errors="ignore") + line + tail.decode(errors="ignore")

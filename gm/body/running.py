@@ -17,6 +17,7 @@ from gm.body.process import BodyEvents, BodyProcess, BodySource, Stream
 from gm.body.result import BodyResult, Language, State
 from gm.body.table import VerbTable
 from gm.errors import GmError
+from gm.run.redact import Redactor, excerpts
 from gm.run.run import Run
 
 Report = Callable[[str], None]
@@ -107,6 +108,7 @@ class RunningBody(BodyEvents):
         self.last_verb = ""
         self.seq = 0
         self._table, self._source = table, source
+        self._redactor = order.run.log.blobs.redactor
         self._output = Output()
         self._process: BodyProcess | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -126,7 +128,7 @@ class RunningBody(BodyEvents):
         """Return what it has printed until now, as a result shows it."""
         if self._process is not None:
             self._process.drain()
-        return self._output.show(stream, None)
+        return self._output.show(stream, None, self._redactor)
 
     async def start(self) -> None:
         """Log its start, start its process and give it the code."""
@@ -304,7 +306,7 @@ class RunningBody(BodyEvents):
         fields |= {"value": value} if ok else {"error": error}
         for name, shown in (("stdout", out), ("stderr", err)):
             if shown.size:
-                fields[name] = _logged(shown)
+                fields[name] = _logged(shown, self._redactor)
         if self.background:
             fields["background"] = True
         if reason is not None:
@@ -316,9 +318,9 @@ class RunningBody(BodyEvents):
 
     def _shown(self, stream: Stream) -> Printed:
         try:
-            return self._output.show(stream, self.order.run.log.blobs.put)
+            return self._output.show(stream, self.order.run.log.blobs.put, self._redactor)
         except OSError:  # no room for a blob: head and tail are better than nothing
-            return self._output.show(stream, None)
+            return self._output.show(stream, None, self._redactor)
 
     def _result(
         self,
@@ -347,13 +349,9 @@ class RunningBody(BodyEvents):
         )
 
 
-def _logged(printed: Printed) -> Any:
+def _logged(printed: Printed, redactor: Redactor | None) -> Any:
     """Return a stream as its event has it: the text, or the blob's place with its head and tail."""
     if printed.blob is None:
         return printed.text
-    return {
-        "blob": printed.blob,
-        "size": printed.size,
-        "head": printed.text[:_EXCERPT],
-        "tail": printed.text[-_EXCERPT:],
-    }
+    head, tail = excerpts(redactor, printed.text, printed.text, _EXCERPT)
+    return {"blob": printed.blob, "size": printed.size, "head": head, "tail": tail}

@@ -19,13 +19,15 @@ class Redactor:
 
     Args:
         secrets: value by name; of two names with one value the alphabetically first is shown.
+        more: the same, for names that have further values.
     """
 
-    def __init__(self, secrets: Mapping[str, str]) -> None:
+    def __init__(self, secrets: Mapping[str, str], *more: Mapping[str, str]) -> None:
         names: dict[str, str] = {}
-        for name in sorted(secrets):
-            for variant in _variants(secrets[name]):
-                names.setdefault(variant, name)
+        for values in (secrets, *more):
+            for name in sorted(values):
+                for variant in _variants(values[name]):
+                    names.setdefault(variant, name)
         longest_first = sorted(names.items(), key=lambda item: (-len(item[0]), item[0]))
         self._texts = [(value, f"‹redacted {name}›") for value, name in longest_first]
         self._bytes = [(_encode(value), _encode(marker)) for value, marker in self._texts]
@@ -44,6 +46,71 @@ class Redactor:
         """Return `value` without secrets (their UTF-8 bytes)."""
         spans = _spans(value, self._bytes)
         return _replaced(value, spans, b"") if spans else value
+
+    def whole_until(self, data: bytes | bytearray) -> int:
+        """Return where the end of `data` begins that may be the first part of a secret; its length when none may be."""
+        data = bytes(data)
+        end = len(data)
+        for secret, _ in self._bytes:
+            at = data.find(secret[:1], max(0, len(data) - len(secret) + 1))
+            while 0 <= at < end:
+                if secret.startswith(data[at:]):
+                    end = at
+                at = data.find(secret[:1], at + 1)
+        if end < len(data):  # that end may begin inside a secret that is all there
+            for first, last, _ in reversed(_spans(data, self._bytes)):
+                if first < end < last:
+                    end = first
+        return end
+
+    def whole_from(self, data: bytes | bytearray) -> int:
+        """Return where the beginning of `data` ends that may be the last part of a secret; 0 when none may be."""
+        data = bytes(data)
+        begin = 0
+        for secret, _ in self._bytes:
+            at = data.rfind(secret[-1:], 0, len(secret) - 1)
+            while at + 1 > begin:
+                if secret.endswith(data[: at + 1]):
+                    begin = at + 1
+                at = data.rfind(secret[-1:], 0, at)
+        if begin:
+            for first, last, _ in _spans(data, self._bytes):
+                if first < begin < last:
+                    begin = last
+        return begin
+
+
+class Passing:
+    """Takes secrets out of bytes that come in pieces, also those that are divided between two pieces.
+
+    Args:
+        redactor: what takes them out; None when there are none, and everything passes at once.
+    """
+
+    def __init__(self, redactor: Redactor | None) -> None:
+        self._redactor = redactor
+        self._held = b""
+
+    def take(self, data: bytes) -> bytes:
+        """Return what may be shown now: an end that may be the first part of a secret is held back."""
+        if self._redactor is None:
+            return data
+        data = self._held + data
+        whole = self._redactor.whole_until(data)
+        self._held = data[whole:]
+        return self._redactor.data(data[:whole])
+
+    def rest(self) -> bytes:
+        """Return what was held back, when nothing more comes."""
+        held, self._held = self._held, b""
+        return held if self._redactor is None else self._redactor.data(held)
+
+
+def excerpts(redactor: Redactor | None, first: str, last: str, characters: int) -> tuple[str, str]:
+    """Return the beginning of `first` and the end of `last`, both without secrets before they are cut."""
+    if redactor is not None:
+        first, last = redactor.text(first), redactor.text(last)
+    return first[:characters], last[-characters:]
 
 
 def _variants(secret: str) -> set[str]:

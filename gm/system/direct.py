@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
 import secrets
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -53,8 +55,17 @@ class DirectChild:
             await asyncio.sleep(pause)
         if self.running:
             with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
+                kill_child(self.pid)
             await self._process.wait()
+
+
+def kill_child(pid: int) -> None:
+    """Kill a child of this process; `Popen.kill` would take its status first, for which asyncio's watcher waits.
+
+    Raises:
+        ProcessLookupError: it is gone.
+    """
+    os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
 
 
 class DirectStarter:

@@ -18,6 +18,9 @@ from gm.system.processes import process_start_time
 VARIABLE = "GM_JOB"
 """The environment variable, `<run>/<name>`, by which the processes of a job are found."""
 
+SECRETS = "GM_INTERNAL_SECRETS"
+"""The variable that tells the wrapper, as JSON, which secrets its own environment does not hold any more."""
+
 OUTPUT_BYTES = 256 * 1024 * 1024
 """What a job prints beyond this is counted and not kept."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import re
@@ -12,12 +13,12 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict, cast
 
 from gm.errors import Conflict, GmError, NotFound, Unavailable, UsageError
-from gm.system.direct import TAG
-from gm.system.environ import child_environment
+from gm.system.direct import TAG, kill_child
+from gm.system.environ import child_environment, secrets
 from gm.system.processes import process_start_time
 from gm.system.program import self_command
 from gm.verbs.context import VerbContext
-from gm.verbs.jobfiles import VARIABLE, JobFiles
+from gm.verbs.jobfiles import SECRETS, VARIABLE, JobFiles
 from gm.verbs.joblife import (
     Job,
     adopt_jobs,
@@ -150,6 +151,9 @@ async def job_start(
         "starter": os.getpid(),
         "starterStarted": process_start_time(os.getpid()),
     }
+    hidden = {name: value for name, value in secrets().items() if environment.get(name) != value}
+    if hidden:
+        environment[SECRETS] = json.dumps(hidden)
     return await to_the_end(_start(ctx, files, spec, command, environment))
 
 
@@ -209,7 +213,8 @@ async def _launch(files: JobFiles, environment: dict[str, str]) -> dict[str, Any
     try:
         out, err = await asyncio.wait_for(process.communicate(), _START_S)
     except TimeoutError:
-        process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            kill_child(process.pid)
         out, err = b"", b"it did not answer in time"
         await process.wait()
     try:

@@ -22,9 +22,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from gm.run.redact import Passing, Redactor
+from gm.system.environ import secrets
 from gm.system.processes import die_with_parent, process_start_time
 from gm.system.trees import Tree
-from gm.verbs.jobfiles import OUTPUT_BYTES, JobFiles
+from gm.verbs.jobfiles import OUTPUT_BYTES, SECRETS, JobFiles
 
 _DRAIN_S = 1.0
 _READ_BYTES = 1 << 18
@@ -70,7 +72,7 @@ class _Wrapper:
         if spec is None:  # whoever started us is gone, and the job was given up
             raise FileNotFoundError(errno.ENOENT, "the job is gone", str(files.spec))
         self._spec = spec
-        self._output = _Output(files.out)
+        self._output = _Output(files.out, _redactor())
         self._shell: subprocess.Popen[bytes]
         self._pump: threading.Thread
         self._near = -1
@@ -177,10 +179,21 @@ class _Wrapper:
             os.read(self._wake[0], 4096)
 
 
-class _Output:
-    """The file of what a job prints, up to a limit."""
+def _redactor() -> Redactor | None:
+    """Return what takes out the secrets of gm's environment and of the job's own; None when there are none.
 
-    def __init__(self, path: Path) -> None:
+    The variable that brings those which the job's environment hides is taken away, so that the job has it not.
+    """
+    hidden = json.loads(os.environ.pop(SECRETS, "{}"))
+    own = secrets()
+    return Redactor(own, hidden) if own or hidden else None
+
+
+class _Output:
+    """The file of what a job prints, without secrets, up to a limit."""
+
+    def __init__(self, path: Path, redactor: Redactor | None) -> None:
+        self._passing = Passing(redactor)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | getattr(os, "O_BINARY", 0)
         self._descriptor = os.open(path, flags, 0o600)
         self._digest = hashlib.sha256()
@@ -194,13 +207,15 @@ class _Output:
         """Write the next bytes, or only count them when there is no more room."""
         with self._lock:
             self._printed += len(data)
-            if self._full or self._closed:
-                return
-            room = OUTPUT_BYTES - self._kept
-            self._write(data[:room])
-            if room < len(data):
-                self._full = True
-                self._write(f"\n[gm: what was printed after {self._kept:,} bytes is not kept]\n".encode("ascii"))
+            if not self._full and not self._closed:
+                self._keep(self._passing.take(data))
+
+    def _keep(self, data: bytes) -> None:
+        room = OUTPUT_BYTES - self._kept
+        self._write(data[:room])
+        if room < len(data):
+            self._full = True
+            self._write(f"\n[gm: what was printed after {self._kept:,} bytes is not kept]\n".encode("ascii"))
 
     def _write(self, data: bytes) -> None:
         view = memoryview(data)
@@ -218,6 +233,8 @@ class _Output:
         """Take nothing more; the counts and the sha256 of the file."""
         with self._lock:
             self._closed = True
+            if not self._full:
+                self._keep(self._passing.rest())
             os.close(self._descriptor)
             about = {"bytes": self._printed, "kept": self._kept, "outputSha256": self._digest.hexdigest()}
             return about | ({"truncated": True} if self._full else {})

@@ -17,6 +17,7 @@ from typing import IO, Any, cast
 
 from gm.protocol.limits import BLOB_BYTES
 from gm.run.blobs import BlobStore
+from gm.run.redact import excerpts
 
 KEPT_BYTES = 256 * 1024 * 1024
 """How much of one stream is kept; what comes after it is counted, and its end is shown."""
@@ -26,6 +27,8 @@ _TAIL_BYTES = 1024 * 1024
 _READ_BYTES = 1 << 18
 _READS_AT_ONCE = 8
 _EXCERPT = 1024
+_EDGE_BYTES = 64 * 1024
+"""So much before a cut is looked at for a secret that the cut divides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +122,34 @@ class Stream:
         return self._file.read(missing) + bytes(self._tail)
 
     def whole(self, blobs: BlobStore) -> str:
-        """Store the kept bytes as a blob; its sha256."""
+        """Store the kept bytes as a blob; its sha256. A secret that the end of what is kept divides is left out."""
+        kept = self.kept
+        if blobs.redactor is not None and kept < self.size:
+            end = self._piece(max(0, kept - _EDGE_BYTES), _EDGE_BYTES)
+            kept -= len(end) - blobs.redactor.whole_until(end)
+        if not kept:
+            return blobs.put(b"")
         if isinstance(self._file, io.BytesIO):
-            return blobs.put(self.head(self.kept))
-        with mmap.mmap(self._file.fileno(), self.kept, access=mmap.ACCESS_READ) as view:
+            return blobs.put(self.head(kept))
+        with mmap.mmap(self._file.fileno(), kept, access=mmap.ACCESS_READ) as view:
             return blobs.put(cast(bytes, view))  # a view has the methods that are needed, and costs no memory
+
+    def _piece(self, offset: int, count: int) -> bytes:
+        self._file.seek(offset)
+        return self._file.read(min(count, self.kept - offset))
+
+    def _ends(self, limit: int, blobs: BlobStore) -> tuple[bytes, bytes]:
+        """Return the first two thirds and the last third of `limit` bytes; no character and no secret is divided."""
+        head, tail = self.head(limit * 2 // 3), self.tail(limit // 3)
+        if blobs.redactor is not None:
+            head, tail = head[: blobs.redactor.whole_until(head)], tail[blobs.redactor.whole_from(tail) :]
+        return _until_character(head), _from_character(tail)
+
+    def _stored(self, blobs: BlobStore) -> str | None:
+        try:
+            return self.whole(blobs)
+        except OSError:  # no room for a blob: head and tail are better than nothing
+            return None
 
     def shown(self, limit: int, blobs: BlobStore, *, strip: bool, always_whole: bool = False) -> Shown:
         """Return the stream as text of about `limit` bytes at most; a long one, or one that is no UTF-8, as a blob too.
@@ -136,25 +162,28 @@ class Stream:
         """
         cut = self.size > limit
         if cut:
-            head, tail = _until_character(self.head(limit * 2 // 3)), _from_character(self.tail(limit // 3))
+            head, tail = self._ends(limit, blobs)
         else:
             head, tail = self.head(limit), b""
         first, first_exact = decoded(head)
         last, last_exact = decoded(tail)
         exact = first_exact and last_exact
         needed = cut or not exact or self.size > BLOB_BYTES or always_whole
-        sha = self.whole(blobs) if needed and self.size else None
+        sha = self._stored(blobs) if needed and self.size else None
         if strip:
             first, last = without_ansi(first), without_ansi(last)
         text = first
         if cut:
             left = self.size - len(head) - len(tail)
             lost = f" (its first {self.kept:,} bytes)" if self.kept < self.size else ""
-            text = f"{first.rstrip()}\n… {left:,} bytes left out; the whole is the blob {sha}{lost} …\n{last.lstrip()}"
+            where = (
+                f"; the whole is the blob {sha}{lost}" if sha is not None else "; there was no room to keep the whole"
+            )
+            text = f"{first.rstrip()}\n… {left:,} bytes left out{where} …\n{last.lstrip()}"
         logged: str | dict[str, Any] = text
         if sha is not None and (self.size > BLOB_BYTES or not exact):
-            excerpt = {"head": first[:_EXCERPT], "tail": (last or first)[-_EXCERPT:]}
-            logged = {"blob": sha, "size": self.size, **excerpt}
+            begin, end = excerpts(blobs.redactor, first, last or first, _EXCERPT)
+            logged = {"blob": sha, "size": self.size, "head": begin, "tail": end}
         return Shown(text, self.size, cut, exact, sha, self.kept, logged)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from gm.body import limits, running
 from gm.errors import GmError, NotFound, UsageError
+from gm.run.redact import Redactor
 from tests.body.conftest import Play, Stage, until
 
 SPIN = "print('so far', flush=True)\nawait gm.echo()\nwhile True: pass"
@@ -211,6 +212,24 @@ def test_a_blob_that_cannot_be_stored_leaves_head_and_tail(play_forked: Play, mo
         monkeypatch.setattr(stage.recorder.log, "append", lambda kind, **fields: 1)
         result = await stage.run("print('x' * 50_000)\n1")
         assert result.value == 1 and result.stdout.blob is None and "50,001" in result.stdout.text
+
+    play_forked(scene)
+
+
+def test_no_piece_of_a_secret_is_left_where_output_is_cut(play_forked: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "ghp_0123456789abcdefghijklmnopqrstuvwxyz"
+
+    async def scene(stage: Stage) -> None:
+        redactor = Redactor({"GH_TOKEN": secret})
+        monkeypatch.setattr(stage.recorder.log, "_redactor", redactor)
+        monkeypatch.setattr(stage.recorder.log.blobs, "redactor", redactor)
+        parts = "t = 'ghp_0123456789abcdef' + 'ghijklmnopqrstuvwxyz'\n"
+        result = await stage.run(f"{parts}print(('x' * 1010 + t + 'y' * 60_000 + t + 'z' * 1010))\n1")
+        (end,) = stage.events("code-end")
+        assert "‹redacted" in end["stdout"]["head"] and "›" in end["stdout"]["tail"]
+        shown = result.stdout.text.replace(secret, "")
+        for at in range(len(secret) - 5):
+            assert secret[at : at + 6] not in end["stdout"]["head"] + end["stdout"]["tail"] + shown
 
     play_forked(scene)
 

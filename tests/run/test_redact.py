@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gm.run.log import Log
-from gm.run.redact import Redactor
+from gm.run.redact import Passing, Redactor, excerpts
 from gm.run.verify import verify
 
 TOKEN = "ghp_0123456789abcdef"
@@ -98,3 +98,40 @@ def test_no_secret_is_left_in_any_form(secret: str, before: str, after: str) -> 
         assert secret not in shown and "‹redacted MY_TOKEN›" in shown
         data = redactor.data(text.encode("utf-8", "surrogatepass"))
         assert secret.encode() not in data
+
+
+def test_bytes_that_come_in_pieces_lose_secrets_that_are_divided_between_two() -> None:
+    text = f"a {TOKEN} b {TOKEN[:10]} c {json.dumps(ODD)} d".encode()
+    redactor = Redactor({"GH_TOKEN": TOKEN, "DB_PASSWORD": ODD})
+    for size in (1, 2, 7, 19, 64):
+        passing = Passing(redactor)
+        shown = b"".join(passing.take(text[at : at + size]) for at in range(0, len(text), size)) + passing.rest()
+        assert shown == redactor.data(text) != text
+    assert Passing(redactor).take(b"no secret begins here\n") == b"no secret begins here\n"
+    assert Passing(None).take(TOKEN.encode()) == TOKEN.encode()
+
+
+def test_a_cut_moves_off_the_secret_that_it_would_divide() -> None:
+    redactor = Redactor({"A_KEY": "abcdefghijka", "B_KEY": "ijkaXXXXXXXXYYYY"})
+    assert redactor.whole_until(b"x abcdefghijk") == 2
+    assert redactor.whole_until(b"x abcdefghijka") == 2, "the last letter may begin another one"
+    assert redactor.whole_until(b"x abcdefghijka.") == 15
+    assert redactor.whole_from(b"bcdefghijka x") == 11
+    assert redactor.whole_from(b"nothing x") == 0
+
+
+@settings(max_examples=100, deadline=None)
+@given(secrets, st.text(max_size=20), st.text(max_size=20), st.integers(min_value=1, max_value=60))
+def test_no_part_of_a_secret_is_left_beside_a_cut(secret: str, before: str, after: str, cut: int) -> None:
+    redactor = Redactor({"MY_TOKEN": secret})
+    data = f"{before}{secret}{after}".encode()
+    passing = Passing(redactor)
+    assert passing.take(data[:cut]) + passing.take(data[cut:]) + passing.rest() == redactor.data(data)
+
+
+def test_excerpts_are_cut_after_secrets_were_taken_out() -> None:
+    text = "x" * 1000 + f"{TOKEN * 3}" + "y" * 1000
+    head, tail = excerpts(Redactor({"GH_TOKEN": TOKEN}), text, text, 1024)
+    assert TOKEN[:6] not in head and "‹redacted" in head
+    assert TOKEN[-6:] not in tail and len(head) == len(tail) == 1024
+    assert excerpts(None, text, text, 1024) == (text[:1024], text[-1024:])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -147,3 +148,20 @@ def test_a_mark_that_only_begins_alike_is_another(tmp_path: Path) -> None:
     finally:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
+
+
+def test_a_childs_status_is_left_to_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`Popen.kill` asks for the status itself; asyncio's watcher then tells of an unknown child."""
+
+    def refuse(*arguments: object) -> None:
+        raise AssertionError("the status was asked for")
+
+    monkeypatch.setattr(Tree, "ending", lambda *_: iter(()))
+    monkeypatch.setattr(subprocess.Popen, "poll", refuse)
+
+    async def scene(starter: DirectStarter, start: Callable[[str], Awaitable[Child]]) -> None:
+        child = await start("sleep 60")
+        await child.end(0.0)
+        assert await child.wait() == -signal.SIGKILL
+
+    play(tmp_path, scene)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import subprocess
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
@@ -148,7 +149,8 @@ def workspace(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def run(workspace: Path) -> Iterator[Run]:
-    found = Run.begin(workspace / ".gm" / "runs" / "20261130-120000-abcd", workspace, secrets={}, about={})
+    name = f"20261130-120000-{secrets.token_hex(4)}"  # processes are found by it: no other test may have it meanwhile
+    found = Run.begin(workspace / ".gm" / "runs" / name, workspace, secrets={}, about={})
     yield found
     found.close()
 

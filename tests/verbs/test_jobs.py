@@ -478,7 +478,7 @@ def test_output_is_bounded_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     from gm.verbs import jobwrapper
 
     monkeypatch.setattr(jobwrapper, "OUTPUT_BYTES", 1000)
-    output = jobwrapper._Output(tmp_path / "out")
+    output = jobwrapper._Output(tmp_path / "out", None)
     for _ in range(10):
         output.take(b"x" * 300)
     about = output.close()
@@ -539,3 +539,25 @@ def test_no_zombie_and_no_descriptor_is_left(call: Any) -> None:
     assert len(os.listdir("/proc/self/fd")) == before
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
+
+
+def test_a_jobs_output_holds_no_secret(call: Any, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GH_TOKEN", "ghp_0123456789abcdef")
+    monkeypatch.setenv("OTHER_KEY", "other-0123456789")
+    monkeypatch.setenv("GONE_SECRET", "gone-0123456789")
+    (workspace / "told").write_text("ghp_0123456789abcdef other-0123456789 gone-0123456789\n")
+    call(
+        "job_start",
+        name="a",
+        command="printf 'one ghp_01234'; sleep 0.3; printf '56789abcdef two '; cat told; echo $OTHER_KEY;"
+        " env | grep -c GM_INTERNAL; printf ghp_0123",
+        env={"OTHER_KEY": "mine-0123456789", "GONE_SECRET": None},
+    )
+    shown = ended(call, "a")
+    assert shown["tail"] == (
+        "one ‹redacted GH_TOKEN› two ‹redacted GH_TOKEN› ‹redacted OTHER_KEY› ‹redacted GONE_SECRET›\n"
+        "‹redacted OTHER_KEY›\n0\nghp_0123"
+    )
+    out = call.run.folder / "jobs" / "a.out"
+    event = call.events("job-exit")[0]
+    assert event["outputSha256"] == hashlib.sha256(out.read_bytes()).hexdigest()

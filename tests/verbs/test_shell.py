@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from gm.errors import GmError
+from gm.run.redact import Redactor
 from gm.system.processes import process_start_time
 from gm.verbs import shell as shell_module
 
@@ -311,3 +312,39 @@ def test_no_descriptor_and_no_zombie_is_left(call: Any) -> None:
 def test_exit_of_unknown_signals_is_named() -> None:
     assert shell_module.exit_of(-int(signal.SIGKILL)) == (137, "SIGKILL")
     assert shell_module.exit_of(-200) == (328, "signal 200")
+
+
+SECRET = "ghp_0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+def pieces_on_disk(folder: Path, secret: str) -> list[str]:
+    """Name the files that hold six characters of a secret that follow one another."""
+    pieces = [secret[at : at + 6].encode() for at in range(4, len(secret) - 5)]
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return [path.name for path in files if any(piece in path.read_bytes() for piece in pieces)]
+
+
+@pytest.mark.parametrize("surface", ["body", "tool"])
+def test_no_piece_of_a_secret_is_left_where_long_output_is_cut(
+    call: Any, workspace: Path, surface: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(call.run.log, "_redactor", Redactor({"GH_TOKEN": SECRET}))
+    monkeypatch.setattr(call.run.log.blobs, "redactor", Redactor({"GH_TOKEN": SECRET}))
+    path = workspace / "long"
+    for before in (1000, 1010, 1023):
+        path.write_text("x" * before + SECRET + "y" * 30_000 + SECRET + "z" * before)
+        event = call.run.log.event(call("run_shell", surface, command="cat long")["seq"])
+        assert "‹" in event["stdout"]["head"] and "›" in event["stdout"]["tail"]
+    path.unlink()
+    assert pieces_on_disk(call.run.folder, SECRET) == []
+
+
+def test_no_cut_of_a_result_divides_a_secret(call: Any, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call.run.log.blobs, "redactor", Redactor({"GH_TOKEN": SECRET}))
+    limit = shell_module._TOOL_BYTES[0]
+    (workspace / "long").write_text(
+        "x" * (limit * 2 // 3 - 20) + SECRET + "y" * limit + SECRET + "z" * (limit // 3 - 20)
+    )
+    text = call("run_shell", "tool", command="cat long")["stdout"]
+    assert "bytes left out" in text
+    assert not any(SECRET[at : at + 6] in text for at in range(len(SECRET) - 5))
