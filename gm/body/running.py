@@ -19,6 +19,7 @@ from gm.body.table import VerbTable
 from gm.errors import GmError
 from gm.run.redact import Redactor, excerpts
 from gm.run.run import Run
+from gm.verbs.call import effect_unlogged
 
 Report = Callable[[str], None]
 
@@ -230,7 +231,8 @@ class RunningBody(BodyEvents):
             try:
                 run.record("code-call", of=cause, verb=verb, arguments=arguments, **outcome)
             except GmError as failed:  # a body whose calls cannot be logged does not go on
-                self._fail(failed)
+                told = error if error is not None else effect_unlogged(verb, cause, failed, output)
+                self._fail(told)
             else:
                 self._send(line)
 

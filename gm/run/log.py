@@ -385,7 +385,7 @@ def _write_failed(folder: Path, error: OSError) -> GmError:
     return GmError(
         "log_write_failed",
         f"The log of the run {folder.name} could not be written: {error.strerror or error}.",
-        "Make room on the disk or mend it; the next call tries again.",
+        "Make room on the disk or mend it; then look at what the call has done before it is made again.",
         errno=error.errno,
     )
 

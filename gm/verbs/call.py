@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import traceback
 from collections.abc import Mapping
@@ -11,9 +12,11 @@ from typing import Any
 
 from gm.errors import Conflict, GmError, NotFound, Unavailable, UsageError
 from gm.system.names import show_path
-from gm.verbs.context import VerbContext
+from gm.verbs.context import LOG_WRITE_FAILED, VerbContext
 from gm.verbs.order import Order
 from gm.verbs.registry import Registry, Verb
+
+_BRIEF = 2000
 
 
 async def call_verb(registry: Registry, order: Order, ctx: VerbContext, name: str, arguments: Mapping[str, Any]) -> Any:
@@ -22,7 +25,8 @@ async def call_verb(registry: Registry, order: Order, ctx: VerbContext, name: st
     Raises:
         UsageError: there is no such verb, or the arguments do not fit.
         GmError: what the verb raises; an `OSError` in it comes with a stable code (`not_found`, `no_space` …), any
-            other exception as `internal`, naming the `warning` event that holds the traceback.
+            other exception as `internal`, naming the `warning` event that holds the traceback. `effect_unlogged`: the
+            verb did its work and the log could not be written.
     """
     verb = registry.get(name)
     try:
@@ -30,13 +34,60 @@ async def call_verb(registry: Registry, order: Order, ctx: VerbContext, name: st
         located = _located(verb, bound, ctx)
         async with order.turn(verb, located, ctx.report, from_shell=ctx.surface == "shell"):
             result = await verb.function(ctx, **bound)
-    except GmError:
-        raise
-    except OSError as error:
-        raise os_error(error) from error
     except Exception as error:
-        raise _internal(ctx, name, error) from error
+        raise _named(verb, ctx, error) from error
+    if ctx.unlogged:
+        failed = ctx.unlogged[0]
+        raise failed if verb.read_only else effect_unlogged(name, ctx.cause, failed, result)
     return result if isinstance(result, dict) or verb.remote else {"value": result}
+
+
+def _named(verb: Verb, ctx: VerbContext, error: Exception) -> GmError:
+    """Return what a verb raised as an error of gm; when its log failed as well, as one that says so."""
+    if isinstance(error, GmError):
+        found = error
+    else:
+        found = os_error(error) if isinstance(error, OSError) else _internal(ctx, verb.name, error)
+    failed = found if found.code == LOG_WRITE_FAILED else next(iter(ctx.unlogged), None)
+    if failed is None or verb.read_only:
+        return found
+    return effect_unlogged(verb.name, ctx.cause, failed, because=found if found is not failed else None)
+
+
+def effect_unlogged(
+    name: str, cause: int, failed: GmError, result: Any = None, *, because: GmError | None = None
+) -> GmError:
+    """Return the error of a call that may have taken effect although the log could not be written.
+
+    Args:
+        name: the verb.
+        cause: seq of the event under which the call stands.
+        failed: why the log could not be written.
+        result: what the verb returned; None when that is not known.
+        because: what the verb itself failed with.
+    """
+    path = result.get("path") if isinstance(result, dict) else None
+    done = f"{name} did its work" if result is not None else f"{name} may have taken effect"
+    about = f" on {path}" if isinstance(path, str) else f" ({because.message})" if because is not None else ""
+    return GmError(
+        "effect_unlogged",
+        f"{done}{about}, but no event of it is in the log after event {cause}: {failed.message}",
+        "Make room on the disk or mend it. Look at what the call has done before it is made again: it may be there.",
+        seq=cause,
+        verb=name,
+        **({} if result is None else {"result": _brief(result)}),
+    )
+
+
+def _brief(value: Any) -> Any:
+    """Return a result with its long texts cut, and None in the place of what is long all the same."""
+    if isinstance(value, str):
+        return value if len(value) <= _BRIEF else f"{value[: _BRIEF // 2]}\n…\n{value[-_BRIEF // 2 :]}"
+    if isinstance(value, dict):
+        return {name: _brief(member) for name, member in value.items()}
+    if isinstance(value, list) and len(json.dumps(value, default=str)) > _BRIEF:
+        return None
+    return value
 
 
 def _located(verb: Verb, bound: Mapping[str, Any], ctx: VerbContext) -> dict[str, Any]:

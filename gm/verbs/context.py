@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from gm.errors import UsageError
+from gm.errors import GmError, UsageError
 from gm.run.run import Run
 from gm.system.names import read_path, show_path
 from gm.system.processes import ProcessStarter
 from gm.verbs.bodies import Bodies
+
+LOG_WRITE_FAILED = "log_write_failed"
 
 Surface = Literal["body", "tool", "shell"]
 
@@ -28,6 +30,7 @@ class VerbContext:
         report: says in the call's progress what it is doing or waiting for.
         surface: where the call came from; a tool's result is shown to a model and is kept short.
         bodies: the background runs of bodies, which job_status and job_stop speak of too; None where there are none.
+        unlogged: why events of the call could not be written; see `record`.
     """
 
     run: Run
@@ -36,6 +39,7 @@ class VerbContext:
     report: Callable[[str], None]
     surface: Surface
     bodies: Bodies | None = None
+    unlogged: list[GmError] = field(default_factory=list)
 
     @property
     def workspace(self) -> Path:
@@ -70,5 +74,15 @@ class VerbContext:
         return show_path(path.as_posix())
 
     def record(self, kind: str, **fields: object) -> int:
-        """Append an event of this call to the run's log; its seq."""
-        return self.run.record(kind, of=self.cause, **fields)
+        """Append an event of this call to the run's log; its seq.
+
+        It is written after the effect that it tells of, so that a log that cannot be written does not break the call
+        off: the seq is 0 then, and `call_verb` raises `effect_unlogged` with the result once the verb has one.
+        """
+        try:
+            return self.run.record(kind, of=self.cause, **fields)
+        except GmError as error:
+            if error.code != LOG_WRITE_FAILED:
+                raise
+            self.unlogged.append(error)
+            return 0

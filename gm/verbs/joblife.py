@@ -283,7 +283,12 @@ async def stop_job(run: Run, files: JobFiles) -> None:
 async def stop_job_unlogged(files: JobFiles) -> None:
     """End a job whose start could not be written down, so that nothing runs of which the log knows nothing."""
     _ask(files)
-    job = await in_thread(lambda: look(files))
+    deadline = time.monotonic() + _STOP_S
+    while (job := await in_thread(lambda: look(files))) is not None and job.state == "running":
+        if time.monotonic() > deadline:
+            _kill_wrapper(job)
+            break
+        await asyncio.sleep(_POLL_S)
     if job is not None:
         await _end_leftovers(job)
     files.remove()
@@ -335,11 +340,15 @@ async def _kill(run: Run, files: JobFiles) -> None:
     if job is None:
         return
     if job.state == "running":
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(job.spec["pid"], getattr(signal, "SIGKILL", signal.SIGTERM))
+        _kill_wrapper(job)
     await _end_leftovers(job)
     if (gone := await in_thread(lambda: look(files))) is not None and gone.state == "ended":
         await settle(run, gone)
+
+
+def _kill_wrapper(job: Job) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(job.spec["pid"], getattr(signal, "SIGKILL", signal.SIGTERM))
 
 
 def output_tail(path: Path, lines: int, limit: int) -> tuple[str, int]:

@@ -183,10 +183,15 @@ async def _start(
     spec |= told
     try:
         spec["startSeq"] = record_start(ctx.run, spec, ctx.cause)
-    except GmError:
+    except GmError as error:
         await stop_job_unlogged(files)
-        raise
-    files.write_spec(spec)
+        raise Unavailable(
+            "job_not_started",
+            f"The job `{files.name}` was ended again at once, since its start could not be logged: {error.message}",
+            "Make room on the disk or mend it, then start it again; what its command did until then is done.",
+        ) from error
+    with contextlib.suppress(OSError):  # the log and what the wrapper wrote are enough to find it by
+        files.write_spec(spec)
     await in_thread(ctx.run.log.sync)
     return _shown(ctx, Job(files, spec, "running"), None)
 

@@ -25,7 +25,7 @@ from typing import Any
 from gm.run.redact import Passing, Redactor
 from gm.system.environ import secrets
 from gm.system.processes import die_with_parent, process_start_time
-from gm.system.trees import Tree
+from gm.system.trees import Tree, end_now
 from gm.verbs.jobfiles import OUTPUT_BYTES, SECRETS, JobFiles
 
 _DRAIN_S = 1.0
@@ -111,7 +111,11 @@ class _Wrapper:
             "deadline": _utc(time.time() + seconds),
         }
         self._spec |= about
-        self._files.write_spec(self._spec)
+        try:
+            self._files.write_spec(self._spec)
+        except OSError:  # nobody would find it
+            end_now(Tree(frozenset((self._shell.pid,)), self._files.mark), 0.0)
+            raise
         self._pump = threading.Thread(target=self._read, daemon=True)
         self._pump.start()
         return about
