@@ -33,7 +33,7 @@ def call(verb: str | None, arguments: tuple[str, ...], as_json: str | None, one_
 
     Arguments are name=value; a value is text where the parameter takes text, else JSON. Without a verb all verbs are
     listed; `gm call VERB help` prints one's documentation. The call goes through the live worker of the workspace, so
-    that a run has one writer; without one it resumes the newest open run itself.
+    that a run has one writer; without one it resumes the newest open run itself, or makes one for this call alone.
     """
     from gm.verbs.all import builtin_registry
 
@@ -151,16 +151,20 @@ def _call_here(registry: Registry, workspace: Path, verb: Verb, arguments: dict[
 
 
 async def _run_verb(registry: Registry, workspace: Path, verb: Verb, arguments: dict[str, Any]) -> Any:
-    from gm.run.opening import check_workspace, open_run
+    from gm.run.opening import begin_run, check_workspace, resume_newest
     from gm.system.direct import DirectStarter
     from gm.verbs.call import call_verb
     from gm.verbs.context import VerbContext
     from gm.verbs.order import Order
 
-    run = open_run(check_workspace(workspace), run_id=None, about={"pid": os.getpid()}).run
+    place = check_workspace(workspace)
+    resumed = resume_newest(place)
+    run = resumed if resumed is not None else begin_run(place, {"pid": os.getpid(), "command": "call"})
     error: GmError | None = None
     seq = run.record("action", tool=verb.name, arguments=arguments, surface="shell")
     try:
+        if not verb.read_only:
+            run.refuse_effects()
         context = VerbContext(run=run, cause=seq, starter=DirectStarter(), report=_report, surface="shell")
         return await call_verb(registry, Order(), context, verb.name, arguments)
     except GmError as raised:
@@ -169,6 +173,8 @@ async def _run_verb(registry: Registry, workspace: Path, verb: Verb, arguments: 
     finally:
         failed = {} if error is None else {"error": {"code": error.code, "message": error.message}}
         run.record("result", of=seq, tool=verb.name, ok=error is None, **failed)
+        if resumed is None:  # a run of this one call: nobody resumes it
+            run.record("end", of=seq, summary=f"gm call {verb.name}", gaps=[], uncovered=[])
         run.close()
 
 

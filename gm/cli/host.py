@@ -58,6 +58,7 @@ class Host:
         process: the relay.
         stateless: speak 2026-07-28, with an envelope in each request.
         roots: what it answers to `roots/list`, as `file://` URIs.
+        roots_answer: what it answers instead, whole.
         on_answer: called with each answer, in the reader's thread.
     """
 
@@ -65,6 +66,7 @@ class Host:
     stateless: bool = False
     notifications: list[Json] = field(default_factory=list)
     roots: list[str] = field(default_factory=list)
+    roots_answer: Json | None = None
     on_answer: Callable[[Json], None] | None = None
     _answers: dict[str, queue.SimpleQueue[tuple[float, Json]]] = field(default_factory=dict)
     _next_id: int = 0
@@ -101,8 +103,9 @@ class Host:
             if "method" in frame:
                 self.notifications.append(frame)
                 if frame["method"] == "roots/list" and "id" in frame:
-                    roots = [{"uri": uri} for uri in self.roots]
-                    self.write({"jsonrpc": "2.0", "id": frame["id"], "result": {"roots": roots}})
+                    plain: Json = {"roots": [{"uri": uri} for uri in self.roots]}
+                    answer = plain if self.roots_answer is None else self.roots_answer
+                    self.write({"jsonrpc": "2.0", "id": frame["id"], "result": answer})
                 continue
             if self.on_answer is not None:
                 self.on_answer(frame)

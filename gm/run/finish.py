@@ -72,16 +72,21 @@ def read_gaps(given: Iterable[str | dict[str, Any]]) -> tuple[Gap, ...]:
     )
 
 
-def open_items(facts: Facts, background: Sequence[str]) -> tuple[OpenItem, ...]:
+def open_items(facts: Facts, background: Sequence[str], calls: Sequence[tuple[str, int]]) -> tuple[OpenItem, ...]:
     """Return everything that is open, in the order in which one would close it.
 
     Args:
         facts: the state of log, files and git.
         background: names of bodies that run in the background.
+        calls: tool and action seq of other calls that still run.
     """
     items = [
         OpenItem("background", name, f"{name} still runs", f"gm.job_stop(name={name!r}), or finish stopBackground")
         for name in background
+    ]
+    items += [
+        OpenItem("call", f"event {seq}", f"{tool} (event {seq}) still runs", "wait for it, or let the end stop it")
+        for tool, seq in calls
     ]
     for job in facts.jobs:
         if job.running:

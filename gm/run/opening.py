@@ -1,8 +1,9 @@
-"""Which run a worker opens: the newest open one of the workspace whose lock is free, a named one, or a new one."""
+"""Which run a worker opens: the newest open one of the workspace that nobody holds, a named one, or a new one."""
 
 from __future__ import annotations
 
 import platform
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +11,16 @@ from typing import Any
 
 from gm import __version__
 from gm.errors import Conflict, NotFound, Refused
+from gm.run.address import read_address
 from gm.run.run import Run
-from gm.run.store import list_runs, new_run_id, prepare_state_folder, runs_folder
+from gm.run.store import RunInfo, list_runs, new_run_id, prepare_state_folder, read_run, runs_folder
 from gm.system.environ import secrets
 from gm.system.paths import is_workspace, state_folder
+
+_BRIEFLY_S = 5.0
+"""How long a run is waited for that a command in a shell holds for one call."""
+
+_POLL_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +38,13 @@ def check_workspace(workspace: Path) -> Path:
         NotFound: `no_such_workspace`.
         Refused: `no_workspace`, it is `/` or the home folder.
     """
-    resolved = workspace.expanduser().resolve()
-    if not resolved.is_dir():
+    try:
+        resolved = workspace.expanduser().resolve()
+        there = resolved.is_dir()
+    except (OSError, RuntimeError, ValueError) as error:
+        shown = ascii(str(workspace))[:200]
+        raise NotFound("no_such_workspace", f"The workspace {shown} cannot be used: {error}.") from None
+    if not there:
         raise NotFound("no_such_workspace", f"The workspace {workspace} is no folder.", "Name an existing folder.")
     if not is_workspace(resolved):
         raise Refused(
@@ -43,40 +55,57 @@ def check_workspace(workspace: Path) -> Path:
     return resolved
 
 
-def open_run(workspace: Path, *, run_id: str | None, about: Mapping[str, Any]) -> Opened:
-    """Open the run that a worker in `workspace` goes on with.
-
-    Args:
-        workspace: as `check_workspace` returned it.
-        run_id: a run to resume, `new` for a new one, None for the newest open one, else a new one.
-        about: what a new run's `run-start` says of the host.
+def resume_named(workspace: Path, run_id: str) -> Run:
+    """Open the run of that id.
 
     Raises:
         NotFound: `unknown_run`.
-        Conflict: `run_locked`, the named run is another living process's.
+        Conflict: `run_locked`, it is another living process's.
+    """
+    folder = runs_folder(state_folder(workspace)) / run_id
+    info = read_run(folder) if "/" not in run_id and "\\" not in run_id and len(run_id) < 100 else None
+    if info is None:
+        shown = ascii(run_id)[:120]
+        raise NotFound("unknown_run", f"There is no run {shown} in {workspace}.", "`gm runs` lists them.")
+    _wait_for_command(info)
+    return Run.resume(folder, workspace, secrets=secrets())
+
+
+def resume_newest(workspace: Path) -> Run | None:
+    """Open the newest run that has a task and no end and that no other worker holds; None when there is none.
+
+    A run that a command in a shell holds for one call is waited for.
+    """
+    for info in list_runs(state_folder(workspace)):
+        if info.ended or info.task is None:
+            continue
+        _wait_for_command(info)
+        try:
+            return Run.resume(info.folder, workspace, secrets=secrets())
+        except Conflict:
+            continue
+    return None
+
+
+def _wait_for_command(info: RunInfo) -> None:
+    """Wait while a run is held by somebody who does not listen for calls, as `gm call` does for a moment."""
+    deadline = time.monotonic() + _BRIEFLY_S
+    held: RunInfo | None = info
+    while held is not None and held.locked and read_address(info.folder) is None and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+        held = read_run(info.folder)
+
+
+def begin_run(workspace: Path, about: Mapping[str, Any]) -> Run:
+    """Begin a new run; `about` is what its `run-start` says of the host.
+
+    Raises:
+        Unavailable: `state_unwritable`, `log_unwritable`.
     """
     state = state_folder(workspace)
     prepare_state_folder(state)
-    if run_id is not None and run_id != "new":
-        return Opened(_resume(state, workspace, run_id), resumed=True)
-    if run_id is None:
-        for info in list_runs(state):
-            if info.ended or info.locked:
-                continue
-            try:
-                return Opened(Run.resume(info.folder, workspace, secrets=secrets()), resumed=True)
-            except Conflict:
-                continue
     identity = {"version": __version__, "python": platform.python_version(), **about}
-    run = Run.begin(_new_folder(state), workspace, secrets=secrets(), about=identity)
-    return Opened(run, resumed=False)
-
-
-def _resume(state: Path, workspace: Path, run_id: str) -> Run:
-    folder = runs_folder(state) / run_id
-    if "/" in run_id or "\\" in run_id or not (folder / "log.jsonl").is_file():
-        raise NotFound("unknown_run", f"There is no run {run_id!r} in {workspace}.", "`gm runs` lists them.")
-    return Run.resume(folder, workspace, secrets=secrets())
+    return Run.begin(_new_folder(state), workspace, secrets=secrets(), about=identity)
 
 
 def _new_folder(state: Path) -> Path:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gm.errors import Refused
 from gm.run.log import Log
 from gm.work.witness import Digests
 
@@ -88,6 +89,29 @@ class Run:
     def record(self, kind: str, *, of: int | None = None, **fields: Any) -> int:
         """Append an event with the row in focus; its seq."""
         return self.log.append(kind, of=of, row=self.progress.focus, **fields)
+
+    def refuse_effects(self) -> None:
+        """Refuse what changes something when the run has ended or has no step left.
+
+        Raises:
+            Refused: `run_ended`, `no_steps_left`.
+        """
+        self.refuse_ended()
+        if self.progress.steps_left == 0:
+            raise Refused("no_steps_left", "This run has no step left; only reading verbs work.", "Call finish.")
+
+    def refuse_ended(self) -> None:
+        """Refuse what a run that has ended does not allow.
+
+        Raises:
+            Refused: `run_ended`.
+        """
+        if self.progress.ended:
+            raise Refused(
+                "run_ended",
+                f"Run {self.id} has ended; only next_context (a new run), query_log and reading verbs work.",
+                'Call next_context {"task": "…"} to begin another run.',
+            )
 
     def close(self) -> None:
         """Flush the log and give the run's lock back."""

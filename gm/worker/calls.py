@@ -13,8 +13,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gm.errors import GmError, UsageError
+from gm.errors import GmError, Refused, UsageError
 from gm.protocol.limits import PROGRESS_INTERVAL_S
+from gm.run.run import Run
 from gm.worker.results import Shaped, error_result
 from gm.worker.wire import Wire
 
@@ -37,6 +38,8 @@ class Call:
         meta: the request's `_meta`.
         seq: its action event, 0 before that is written.
         status: what its progress says.
+        run: the run that it belongs to, once it has begun.
+        ended: a `finish` has ended it.
         holds_slot: whether it has begun and counts among those that run at once.
     """
 
@@ -47,7 +50,9 @@ class Call:
     seq: int = 0
     status: str = ""
     started: float = field(default_factory=time.monotonic)
+    run: Run | None = None
     cancelled: bool = False
+    ended: bool = False
     holds_slot: bool = False
     task: asyncio.Task[dict[str, Any] | None] | None = None
 
@@ -90,6 +95,21 @@ class Calls:
     def in_flight(self) -> int:
         """How many calls are taken and not answered, cancelled ones that run on among them."""
         return len(self._running)
+
+    def others(self, call: Call) -> list[Call]:
+        """Return the calls beside this one that have begun and are not done."""
+        return [other for other in self._running.values() if other is not call and other.seq]
+
+    async def end_others(self, call: Call, seconds: float) -> None:
+        """End the shells among the other calls, and wait for all of them, at most `seconds`."""
+        others = self.others(call)
+        for other in others:
+            if other.tool in _ENDED_BY_CANCEL and other.task is not None:
+                other.ended = True
+                other.task.cancel()
+        tasks = [other.task for other in others if other.task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
 
     async def answer(self, number: int, params: Mapping[str, Any]) -> dict[str, Any]:
         """Take a call and return its result; when the SDK cancels this, the work goes on by itself.
@@ -144,9 +164,12 @@ class Calls:
         except GmError as error:
             shaped = error_result(error)
         except asyncio.CancelledError:
-            if not call.cancelled:
+            if call.ended:
+                shaped = error_result(Refused("run_ended", f"{call.tool} was ended, because the run was finished."))
+            elif call.cancelled:
+                return None
+            else:
                 raise
-            return None
         except Exception as error:  # noqa: BLE001 - the last boundary: it is answered, and told on stderr
             traceback.print_exc()
             shaped = error_result(GmError("internal", f"{call.tool} failed inside gm: {type(error).__name__}: {error}"))

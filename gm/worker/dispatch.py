@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 import time
+import traceback
 from pathlib import Path
 
 from gm.errors import GmError, UsageError
@@ -31,15 +34,25 @@ class Dispatch:
         started = time.monotonic()
         error: GmError | None = None
         try:
+            await self._session.refuse_begun(call, self._roots)
             shaped = await self._run(call)
         except GmError as raised:
             error = raised
             shaped = error_result(raised)
-        run = self._session.run
+        except asyncio.CancelledError:
+            if call.run is not None:
+                given_up = GmError("cancelled", f"{call.tool} was ended.")
+                self._record(call.run, call, error_result(given_up), given_up, started)
+            raise
+        except Exception as raised:  # noqa: BLE001 - a fault of gm: told by the seq of the event that holds the traceback
+            error = self._fault(call, raised)
+            shaped = error_result(error)
+        run = call.run or self._session.run
         if run is None:
             return shaped
-        if call.seq:
-            self._record(run, call, shaped, error, round((time.monotonic() - started) * 1000))
+        if call.run is None:
+            self._session.begin(call, run)
+        self._record(run, call, shaped, error, started)
         result = {**shaped.result, "_meta": {**shaped.result.get("_meta", {}), RUN_META_KEY: run.id}}
         return Shaped(result, shaped.characters, shaped.cut)
 
@@ -54,7 +67,7 @@ class Dispatch:
         if self._session.options.surface != "tools" or call.tool not in verbs or verbs.get(call.tool).remote:
             raise self._unknown(call.tool)
         loop = LoopCall(self._session, call, self._roots)
-        run = await self._session.open(self._roots)
+        run = await self._session.open(call, self._roots)
         loop.begin(run)
         value = await self._session.call_verb(
             call.tool, call.arguments, cause=call.seq, surface="tool", report=call.report
@@ -68,7 +81,18 @@ class Dispatch:
         names = ", ".join(known.name for known in LOOP)
         return UsageError("unknown_tool", f"There is no tool {tool!r}.", f"The tools are {names}.")
 
-    def _record(self, run: Run, call: Call, shaped: Shaped, error: GmError | None, ms: int) -> None:
+    def _fault(self, call: Call, raised: Exception) -> GmError:
+        text = "".join(traceback.format_exception(raised))
+        what = f"{call.tool} failed inside gm ({type(raised).__name__}: {raised})"
+        run = call.run or self._session.run
+        if run is None:
+            sys.stderr.write(text)
+            return GmError("internal", f"{what}.", "This is a fault of gm; its stderr has the traceback.")
+        seq = run.record("warning", of=call.seq or None, code="internal", message=what, traceback=text)
+        return GmError("internal", f"{what}; event {seq} holds the traceback.", "This is a fault of gm.", seq=seq)
+
+    def _record(self, run: Run, call: Call, shaped: Shaped, error: GmError | None, started: float) -> None:
+        ms = round((time.monotonic() - started) * 1000)
         failed = bool(shaped.result.get("isError"))
         run.record(
             "result",

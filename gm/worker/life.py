@@ -17,7 +17,7 @@ from gm.errors import GmError
 from gm.run.run import Run
 from gm.system.builds import own_build
 from gm.verbs.all import builtin_registry
-from gm.verbs.joblife import adopt_jobs, stop_all_jobs, watch_jobs
+from gm.verbs.joblife import stop_all_jobs, watch_jobs
 from gm.worker.options import Options
 from gm.worker.server import GmServer
 from gm.worker.session import Session
@@ -55,6 +55,7 @@ class _Worker:
         self._stop = asyncio.Event()
         self._stop_jobs = False
         self._renewal: asyncio.Future[None] | None = None
+        self._tending = anyio.CancelScope()
 
     async def run(self) -> None:
         verbs = builtin_registry()
@@ -62,8 +63,6 @@ class _Worker:
             self._session = Session(self._options, self._wire, verbs, starter, bodies)
             self._server = GmServer(self._session, self._wire)
             self._session.when_opened(lambda run: tasks.start_soon(self._tend, run))
-            socket = VerbSocket(self._session)
-            self._session.when_opened(lambda run: tasks.start_soon(socket.serve, run))
             announce = self._server.announce_tools
             self._session.when_opened(lambda run: tasks.start_soon(self._session.start_servers, run, announce))
             tasks.start_soon(self._session.keep_durable)
@@ -83,12 +82,13 @@ class _Worker:
             self._stop.set()
 
     async def _tend(self, run: Run) -> None:
-        """Look after the jobs of an opened run, for as long as the worker lives."""
-        try:
-            await adopt_jobs(run)
-            await watch_jobs(run)
-        except GmError as error:
-            run.record("warning", code=error.code, message=error.message)
+        """Look after a run, its jobs and its socket, until another one is opened or the worker ends."""
+        self._tending.cancel()
+        self._tending = anyio.CancelScope()
+        with self._tending:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(VerbSocket(self._session).serve, run)
+                await watch_jobs(run)
 
     async def _end(self) -> None:
         session, run = self._session, self._session.run

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, NotRequired, TypedDict
 
@@ -20,9 +20,11 @@ from gm.verbs.registry import Registry, verb
 from gm.worker.calls import Call
 from gm.worker.gate import skill_digest, skill_text
 from gm.worker.results import Shaped, text_result, value_result
-from gm.worker.session import Roots, Session, refuse_ended
+from gm.worker.session import Roots, Session, no_task
 
 _HEAD_CHARACTERS = 120
+_END_S = 6.0
+"""How long the other calls may take to end when the run does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +36,16 @@ class LoopCall:
     roots: Roots
 
     def begin(self, run: Run) -> None:
-        """Write the call's action event, before any effect; refuse a call that an earlier worker began.
-
-        Raises:
-            Refused: `worker_restarted`.
-        """
+        """Write the call's action event, before any effect."""
         self.session.begin(self.call, run)
+
+    async def open(self, *, workspace: str | None = None, run: str | None = None, create: bool = True) -> Run:
+        """Open the session's run, or another one, for this call."""
+        return await self.session.open(self.call, self.roots, workspace=workspace, run=run, create=create)
 
     def keep(self, data: bytes) -> str:
         """Keep bytes as a blob of the run."""
-        run = self.session.run
+        run = self.call.run
         assert run is not None
         return run.log.blobs.put(data)
 
@@ -96,7 +98,7 @@ async def next_context(
         task: What is to be done; needed for the first context of a run.
         focus: Id of the row that you take up now.
         note: Your own word on the step before; it is logged.
-        steps: How many steps this run may take.
+        steps: How many steps this run may take, the last one for finish; a limit can only be lowered.
         run: Id of a run to resume, or `new` to begin another one.
         retask: Change the task of the resumed run to `task`.
         skill: Return the skill's whole text and its digest instead.
@@ -110,12 +112,15 @@ async def next_context(
         return value_result(value, MAX_RESULT_CHARACTERS, _no_blob, text=text)
     if steps is not None and steps < 1:
         raise UsageError("bad_steps", f"`steps` must be at least 1, not {steps}.", "Leave it out for no limit.")
+    create = bool(task and task.strip())
     current = session.run
     if current is not None and current.progress.ended and run is None:
         run = "new"
-    opened = await session.open(loop.roots, workspace=workspace, run=run)
-    _set_task(opened, task, retask=retask)
+    opened = await loop.open(workspace=workspace, run=run, create=create)
+    if opened.progress.ended:
+        opened = await loop.open(run="new", create=create)
     loop.begin(opened)
+    _set_task(opened, task, retask=retask)
     if session.fleet is not None:
         await session.fleet.look_again()
     return await _step(loop, opened, focus, note, steps)
@@ -132,16 +137,12 @@ def _set_task(run: Run, task: str | None, *, retask: bool) -> None:
         task = task.strip()
     if not task:
         if known is None:
-            raise Refused(
-                "no_task",
-                "The first context of a run needs its task.",
-                'Call next_context {"task": "<what is to be done>"}.',
-            )
+            raise no_task()
         return
     if known is not None and known != task and not retask:
         raise Refused(
             "task_differs",
-            f"Run {run.id} was resumed, and its task is another one.\nIts task: {known}\nYours: {task}",
+            f"The task of run {run.id} is another one.\nIts task: {known}\nYours: {task}",
             'Go on with its task: next_context {}. Begin another run: {"task": …, "run": "new"} (this one stays open). '
             'Change its task: {"task": …, "retask": true}.',
             task=known,
@@ -152,11 +153,25 @@ def _set_task(run: Run, task: str | None, *, retask: bool) -> None:
 
 async def _step(loop: LoopCall, run: Run, focus: str | None, note: str | None, steps: int | None) -> Shaped:
     progress = run.progress
+    if progress.steps_left == 0:
+        raise Refused("no_steps_left", "This run has no step left.", "Call finish, naming every gap.")
+    before = replace(progress)
     progress.step += 1
     if steps is not None:
-        progress.steps = progress.step - 1 + steps
+        limit = before.step + steps
+        progress.steps = limit if before.steps is None else min(before.steps, limit)
     if focus is not None:
         progress.focus = focus or None
+    try:
+        return await _write_context(loop, run, note)
+    except BaseException:
+        progress.step, progress.steps, progress.focus = before.step, before.steps, before.focus
+        raise
+
+
+async def _write_context(loop: LoopCall, run: Run, note: str | None) -> Shaped:
+    """Gather the situation, and write its context event: the step has begun when that is in the log."""
+    progress = run.progress
     seq = run.log.last_seq
     surroundings = loop.session.surroundings()
     situation = await anyio.to_thread.run_sync(lambda: gather(run, progress.focus, surroundings, seq=seq))
@@ -207,10 +222,10 @@ async def run_code(
         message = f"`maxChars` must be from 100 to {MAX_RESULT_CHARACTERS}, not {max_chars}."
         raise UsageError("bad_max_chars", message, "What is cut is kept as a blob of the run.")
     session.gate.check(ack)
-    run = await session.open(loop.roots)
+    run = await loop.open(create=False)
     loop.begin(run)
     session.require()
-    refuse_ended(run)
+    run.refuse_ended()
     if session.fleet is not None:
         await session.fleet.wait_for(code)
     waits = None if loop.call.progress_token is not None else BACKGROUND_AFTER_S
@@ -248,19 +263,22 @@ async def finish(
         force: End although something open is not named.
     """
     session = loop.session
-    run = await session.open(loop.roots)
+    run = await loop.open(create=False)
     loop.begin(run)
     session.require()
-    refuse_ended(run)
+    run.refuse_ended()
     named = read_gaps(dict(gap) if isinstance(gap, dict) else gap for gap in gaps or [])
-    if stop_background:
-        await session.bodies.stop_all(background_only=True)
-    facts = await anyio.to_thread.run_sync(lambda: gather_facts(run))
-    items = open_items(facts, session.background_names())
-    left = uncovered(items, named)
-    if left and not force:
-        return value_result(_not_ended(left), RESULT_CHARACTERS, loop.keep, text=_not_ended_text(left))
-    return await _end(loop, run, facts, summary, named, left)
+    async with session.ending:
+        run.refuse_ended()
+        if stop_background:
+            await session.bodies.stop_all(background_only=True)
+        facts = await anyio.to_thread.run_sync(lambda: gather_facts(run))
+        calls = [(other.tool, other.seq) for other in session.calls.others(loop.call)]
+        items = open_items(facts, session.background_names(), calls)
+        left = uncovered(items, named)
+        if left and not force:
+            return value_result(_not_ended(left), RESULT_CHARACTERS, loop.keep, text=_not_ended_text(left))
+        return await _end(loop, run, facts, summary, named, left)
 
 
 def _not_ended(left: tuple[OpenItem, ...]) -> dict[str, Any]:
@@ -278,6 +296,7 @@ async def _end(
 ) -> Shaped:
     session = loop.session
     await session.bodies.stop_all()
+    await session.calls.end_others(loop.call, _END_S)
     await stop_all_jobs(run)
     first = run.log.first()
     began = datetime.fromisoformat(first["ts"]) if first is not None else datetime.now(UTC)

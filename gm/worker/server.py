@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,10 @@ class GmServer:
 
     async def _list_tools(self, ctx: Any, params: PaginatedRequestParams) -> Json:
         self._seen(ctx)
+        if params.cursor is not None:
+            raise MCPError(
+                code=INVALID_PARAMS, message=f"The cursor {params.cursor!r} is none that this server gave out."
+            )
         tools = self._tools()
         self._wire.control("state", tools=_digest(tools))
         return _whole(ctx, {"tools": tools, "ttlMs": LIST_TTL_MS, "cacheScope": CACHE_SCOPE})
@@ -172,9 +177,14 @@ class GmServer:
         try:
             async with asyncio.timeout(_ROOTS_TIMEOUT_S):
                 answer = await connection.list_roots()
-        except (TimeoutError, MCPError):
+            return [path for root in answer.roots if (path := file_path(str(root.uri))) is not None]
+        except (
+            TimeoutError,
+            MCPError,
+            ValueError,
+        ) as error:  # no root is better than a workspace that cannot be opened
+            print(f"gm: the host's roots cannot be used: {type(error).__name__}", file=sys.stderr)
             return []
-        return [path for root in answer.roots if (path := file_path(str(root.uri))) is not None]
 
     def _note_ignored_cancel(self, call: Any) -> None:
         run = self._session.run

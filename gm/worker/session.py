@@ -14,15 +14,19 @@ import anyio.to_thread
 from gm.body.host import BodyHost
 from gm.body.running import VerbCall
 from gm.errors import GmError, Refused
+from gm.protocol.server import SKILL_URI
 from gm.run.facts import gather_facts
-from gm.run.opening import Opened, check_workspace, open_run
+from gm.run.interruption import close_interrupted, find_begun
+from gm.run.opening import Opened, begin_run, check_workspace, resume_named, resume_newest
 from gm.run.run import Run
 from gm.run.situation import Surroundings
 from gm.run.skills import SkillSet, builtin_skills, workspace_skills
 from gm.servers.fleet import Fleet, remembered_signatures
+from gm.system.paths import state_folder
 from gm.system.processes import ProcessStarter
 from gm.verbs.call import call_verb
 from gm.verbs.context import Surface, VerbContext
+from gm.verbs.joblife import adopt_jobs, all_jobs
 from gm.verbs.order import Order
 from gm.verbs.registry import Registry
 from gm.worker.calls import Call, Calls
@@ -32,7 +36,6 @@ from gm.worker.wire import Wire
 
 Roots = Callable[[], Awaitable[list[Path]]]
 _SYNC_INTERVAL_S = 1.0
-_RESTARTED = "worker_restarted"
 
 
 class Session:
@@ -47,6 +50,7 @@ class Session:
         calls: the host's calls; set once they can be taken.
         skills: what is served as skills.
         waiting: what of the workspace waits to be trusted.
+        ending: held by the `finish` that ends the run.
         host_tools: digest of the tools that the host had from an earlier worker, None when it has none.
     """
 
@@ -55,7 +59,7 @@ class Session:
     ) -> None:
         self.options = options
         self.run: Run | None = None
-        self.gate = Gate(options.gate_open, lambda: wire.control("state", gate=True))
+        self.gate = Gate(options.gate_open, self._gate_opened)
         self.verbs = verbs
         self.bodies = bodies
         self.calls: Calls
@@ -65,6 +69,8 @@ class Session:
         self.fleet: Fleet | None = None
         self.update: str | None = None
         self.waiting: tuple[str, ...] = ()
+        self.ending = asyncio.Lock()
+        self._shell_calls = 0
         self._wire = wire
         self._starter = starter
         self._order = Order()
@@ -79,16 +85,21 @@ class Session:
         """Call `do` with each run that this session opens."""
         self._on_open.append(do)
 
-    async def open(self, roots: Roots, *, workspace: str | None = None, run: str | None = None) -> Run:
+    async def open(
+        self, call: Call, roots: Roots, *, workspace: str | None = None, run: str | None = None, create: bool = True
+    ) -> Run:
         """Return the run of this session, opening it at the first call.
 
         Args:
+            call: the call for which it is opened.
             roots: asks the host for its roots.
             workspace: the folder that a `next_context` names.
             run: a run that a `next_context` names, or `new`.
+            create: begin a new run when there is none to resume.
 
         Raises:
-            Refused: `no_workspace`.
+            Refused: `no_workspace`, `other_workspace`, `run_ended`, `no_task`; `run_busy`, another run is asked for
+                while something of this one still runs.
             Conflict: `run_locked`.
             NotFound: `unknown_run`, `no_such_workspace`.
         """
@@ -103,16 +114,66 @@ class Session:
                     )
                 if run is None or run == current.id:
                     return current
+                await self._refuse_busy(current, call)
             place = current.workspace if current is not None else await self._place(roots, workspace)
-            wanted = run or self._wanted
-            opened = await anyio.to_thread.run_sync(lambda: open_run(place, run_id=wanted, about=self._about()))
+            opened = await anyio.to_thread.run_sync(lambda: self._find(place, run, create))
             skills, waiting = await anyio.to_thread.run_sync(workspace_skills, place)
             self._wanted = None
             if current is not None:
                 current.close()
             self._take(opened)
             self._serve_skills(opened.run, skills, waiting)
+            await adopt_jobs(opened.run)
+            for do in self._on_open:
+                do(opened.run)
             return opened.run
+
+    def _find(self, place: Path, run: str | None, create: bool) -> Opened:
+        """Open the named run, else the one that relay or user named, else the newest open one, else a new one."""
+        wanted = run or self._wanted
+        if wanted is not None and wanted != "new":
+            found = resume_named(place, wanted)
+            if run is not None and found.progress.ended:
+                found.close()
+                found.refuse_ended()
+            return Opened(found, resumed=True)
+        newest = resume_newest(place) if wanted is None else None
+        if newest is not None:
+            return Opened(newest, resumed=True)
+        if not create:
+            raise no_task()
+        return Opened(begin_run(place, self._about()), resumed=False)
+
+    async def _refuse_busy(self, run: Run, call: Call) -> None:
+        """Refuse to leave a run of which something still runs: its events would have nowhere to go.
+
+        Raises:
+            Refused: `run_busy`, naming what runs.
+        """
+        busy = [f"{other.tool} (event {other.seq})" for other in self.calls.others(call)]
+        busy += self.background_names()
+        jobs = await anyio.to_thread.run_sync(all_jobs, run)
+        busy += [f"job {job.files.name}" for job in jobs if job.state != "ended"]
+        if self._shell_calls:
+            busy.append(f"{self._shell_calls} calls from a shell")
+        if busy:
+            hint = "Wait for them, stop them (gm.job_stop), or finish this run first."
+            raise Refused("run_busy", f"Run {run.id} still has: {', '.join(busy[:10])}.", hint)
+
+    async def refuse_begun(self, call: Call, roots: Roots) -> None:
+        """Refuse a call that an earlier worker of this connection had begun, in whichever run.
+
+        Raises:
+            Refused: `worker_restarted`.
+        """
+        sent = self._wire.sent_before(call.number)
+        if not sent:
+            return
+        place = self.run.workspace if self.run is not None else await self._place(roots, None)
+        connection = self.options.connection
+        begun = await anyio.to_thread.run_sync(lambda: find_begun(state_folder(place), connection, sent))
+        if begun is not None:
+            raise begun.refusal()
 
     def take_state(self, frame: Mapping[str, Any]) -> None:
         """Take what has changed while this worker stood by: the run to resume and where, whether the gate is open."""
@@ -144,20 +205,21 @@ class Session:
                 interrupted=interrupted,
                 **self._about(),
             )
-        for do in self._on_open:
-            do(run)
+        if self.gate.is_open:
+            self._note_gate(run)
+
+    def _gate_opened(self) -> None:
+        self._wire.control("state", gate=True)
+        if self.run is not None:
+            self._note_gate(self.run)
+
+    def _note_gate(self, run: Run) -> None:
+        run.record("skill-read", uri=SKILL_URI, gate="open")
 
     def begin(self, call: Call, run: Run) -> None:
-        """Write a call's action event, before any effect.
-
-        Raises:
-            Refused: `worker_restarted`, an earlier worker of this connection had begun it.
-        """
+        """Write a call's action event, before any effect."""
         options = self.options
-        for boot, n in self._wire.sent_before(call.number):
-            action = run.log.find_request(options.connection, boot, n)
-            if action is not None:
-                raise interrupted(run, action)
+        call.run = run
         host_id = self._wire.host_id(call.number)
         call.seq = run.record(
             "action",
@@ -187,11 +249,7 @@ class Session:
         """
         run = self.run
         if run is None or run.progress.task is None:
-            raise Refused(
-                "no_task",
-                "This run has no task yet.",
-                'Call next_context {"task": "<what is to be done>"} first.',
-            )
+            raise no_task()
         return run
 
     # --- verbs ---
@@ -215,9 +273,7 @@ class Session:
         if self.fleet is not None:
             name = self.fleet.real_name(name)
         if not self.verbs.get(name).read_only:
-            refuse_ended(run)
-            if run.progress.steps_left == 0:
-                raise Refused("no_steps_left", "This run has no step left; only reading verbs work.", "Call finish.")
+            run.refuse_effects()
         context = VerbContext(
             run=run, cause=cause, starter=self._starter, report=report, surface=surface, bodies=self.bodies
         )
@@ -234,12 +290,14 @@ class Session:
         seq = run.record("action", tool=verb, arguments=arguments, inFlight=self.calls.in_flight, surface="shell")
         error: GmError | None = None
         started = time.monotonic()
+        self._shell_calls += 1
         try:
             return await self.call_verb(verb, arguments, cause=seq, surface="shell", report=report)
         except GmError as raised:
             error = raised
             raise
         finally:
+            self._shell_calls -= 1
             ms = round((time.monotonic() - started) * 1000)
             failed = {} if error is None else {"error": {"code": error.code, "message": error.message}}
             run.record("result", of=seq, tool=verb, ok=error is None, ms=ms, **failed)
@@ -313,56 +371,6 @@ class Session:
                 os.write(2, f"gm: {error.message}\n".encode())
 
 
-def refuse_ended(run: Run) -> None:
-    """Refuse what a run that has ended does not allow.
-
-    Raises:
-        Refused: `run_ended`.
-    """
-    if run.progress.ended:
-        raise Refused(
-            "run_ended",
-            f"Run {run.id} has ended; only next_context (a new run), query_log and reading verbs work.",
-            'Call next_context {"task": "…"} to begin another run.',
-        )
-
-
-def close_interrupted(run: Run) -> list[int]:
-    """Close what an earlier worker left open: bodies get their end; the seqs of calls and bodies without one.
-
-    Bodies and calls die with their worker, so each `code-start` and each `action` without an end gets one that says so.
-    """
-    started = run.log.events(kinds={"action", "code-start"}, newest_first=True, limit=200).events
-    if not started:
-        return []
-    since = min(event["seq"] for event in started)
-    ended = {event.get("of") for event in run.log.events(kinds={"result", "code-end"}, since=since).events}
-    interrupted = sorted(event["seq"] for event in started if event["seq"] not in ended)
-    for event in started:
-        if event["seq"] not in interrupted:
-            continue
-        if event["kind"] == "code-start":
-            run.record("code-end", of=event["seq"], body=event.get("body"), ok=False, reason=_RESTARTED)
-        else:
-            error = {"code": _RESTARTED, "message": "The worker restarted while it ran."}
-            run.record("result", of=event["seq"], tool=event.get("tool"), ok=False, error=error)
-    return interrupted
-
-
-def interrupted(run: Run, action: Mapping[str, Any]) -> Refused:
-    """Return what answers a call that an earlier worker had begun."""
-    seq = action["seq"]
-    results = run.log.events(kinds={"result"}, since=seq, limit=200).events
-    ends = (event for event in results if event.get("of") == seq)
-    done = next((e["seq"] for e in ends if (e.get("error") or {}).get("code") != _RESTARTED), None)
-    if done is not None:
-        state, hint = f"it had ended (event {done})", f"gm.query_log(seq={done}) shows its outcome; do not repeat it."
-    else:
-        state = "it may or may not have taken effect"
-        hint = f"gm.query_log(sinceSeq={seq}, order='asc') shows what it did; look before you repeat it."
-    return Refused(
-        _RESTARTED,
-        f"The worker restarted while this call ran; {state}. Its start is event {seq} of run {run.id}.",
-        hint,
-        seq=seq,
-    )
+def no_task() -> Refused:
+    """Return the refusal of a call that needs a task."""
+    return Refused("no_task", "This run has no task yet.", 'Call next_context {"task": "<what is to be done>"} first.')

@@ -16,6 +16,7 @@ import math
 import os
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -23,7 +24,7 @@ from typing import Any
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+from mcp_types import ErrorData, JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
 from gm.protocol import control
 
@@ -111,7 +112,20 @@ class Wire:
         self._pending = bytearray(rest)
         for line in lines:
             if line:
-                self._frame(bytes(line))
+                self._safely(bytes(line))
+
+    def _safely(self, line: bytes) -> None:
+        """Take one frame; a fault of gm in it costs that frame alone, and its request is answered."""
+        count = self._count
+        try:
+            self._frame(line)
+        except Exception:  # noqa: BLE001 - the reader of all frames must go on
+            traceback.print_exc()
+            if self._count > count:
+                self._answer(
+                    {"error": {"code": -32603, "message": "this request made gm fail; its stderr says how"}},
+                    self._count,
+                )
 
     def _frame(self, line: bytes) -> None:
         if control.is_control(line):
@@ -148,6 +162,10 @@ class Wire:
         if params is not None and not isinstance(params, dict):
             self._answer({"error": {"code": -32602, "message": "params must be an object"}}, number)
             return
+        fault = _call_fault(params or {}) if method == "tools/call" else None
+        if fault is not None:
+            self._answer({"error": {"code": -32602, "message": fault}}, number)
+            return
         message = JSONRPCRequest.model_construct(jsonrpc="2.0", id=number, method=method, params=params)
         self._send.send_nowait(SessionMessage(message))
 
@@ -168,10 +186,14 @@ class Wire:
         host_id = frame["id"]
         if not isinstance(host_id, str) or not host_id.startswith(prefix):
             return
+        if not host_id[len(prefix) :].isdigit():
+            return
         own = int(host_id[len(prefix) :])
         message: JSONRPCResponse | JSONRPCError
         if isinstance(frame.get("error"), dict):
-            message = JSONRPCError.model_validate({"jsonrpc": "2.0", "id": own, "error": frame["error"]})
+            code, text = frame["error"].get("code"), frame["error"].get("message")
+            error = ErrorData(code=code if isinstance(code, int) else -32603, message=str(text))
+            message = JSONRPCError(jsonrpc="2.0", id=own, error=error)
         elif isinstance(frame.get("result"), dict):
             message = JSONRPCResponse.model_construct(jsonrpc="2.0", id=own, result=frame["result"])
         else:
@@ -256,8 +278,11 @@ class Wire:
             del self._numbers[_key(host_id)]
 
     def _write_json(self, frame: dict[str, Any]) -> None:
-        text = json.dumps(frame, ensure_ascii=False, separators=(",", ":"))
-        self._write(text.encode("utf-8", errors="replace") + b"\n")
+        try:
+            data = json.dumps(frame, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+        except UnicodeEncodeError:  # a host's id that no UTF-8 holds goes back escaped, as it came
+            data = json.dumps(frame, separators=(",", ":")).encode("ascii")
+        self._write(data + b"\n")
 
     def _write(self, data: bytes) -> None:
         if self._output:
@@ -321,3 +346,19 @@ OPENING_ID = "gm-relay-open"
 def _key(host_id: Any) -> str:
     """Return a key that keeps the JSON type of an id: `7`, `"7"` and `7.0` differ."""
     return json.dumps(host_id)
+
+
+def _call_fault(params: dict[str, Any]) -> str | None:
+    """Return what is wrong with the envelope of a `tools/call`, named with what was expected; None when nothing is."""
+    meta = params.get("_meta")
+    token = meta.get("progressToken") if isinstance(meta, dict) else None
+    checks: tuple[tuple[str, Any, bool, str], ...] = (
+        ("name", params.get("name"), isinstance(params.get("name"), str), "a string, the tool's name"),
+        ("arguments", params.get("arguments"), isinstance(params.get("arguments", {}), dict | None), "an object"),
+        ("_meta", meta, isinstance(meta, dict | None), "an object"),
+        ("_meta.progressToken", token, isinstance(token, str | int | None), "a string or a whole number"),
+    )
+    for name, value, fits, expected in checks:
+        if not fits:
+            return f"tools/call: `{name}` must be {expected}, not {type(value).__name__} {ascii(value)[:80]}"
+    return None

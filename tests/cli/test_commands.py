@@ -12,9 +12,9 @@ import pytest
 
 from gm.cli.host import Host
 from gm.run.reader import LogReader
-from gm.run.store import find_run
+from gm.run.store import find_run, list_runs
 from gm.system.program import self_command
-from tests.hosts import structured
+from tests.hosts import StartHost, structured
 
 
 def gm(*arguments: str, cwd: Path | None = None, **options: object) -> subprocess.CompletedProcess[str]:
@@ -65,15 +65,34 @@ def test_an_error_of_a_verb_exits_with_1_and_as_json_when_asked(repository: Path
     assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (1, "not_found")
 
 
-def test_call_without_a_worker_goes_on_in_the_newest_open_run(repository: Path) -> None:
-    first = gm("call", "prd_add", "title=From a shell", "--json", cwd=repository)
-    assert first.returncode == 0, first.stderr
-    row = json.loads(first.stdout)["id"]
-    second = gm("call", "prd_list", "--json", cwd=repository)
-    assert [known["id"] for known in json.loads(second.stdout)["rows"]] == [row]
-    info = find_run(repository / ".gm", None)
+def test_call_without_a_worker_goes_on_in_the_newest_open_run(ready: Callable[..., Host], repository: Path) -> None:
+    ready(task="open").close()
+    row = json.loads(gm("call", "prd_add", "title=From a shell", "--json", cwd=repository).stdout)["id"]
+    listed = gm("call", "prd_list", "--json", cwd=repository)
+    assert [known["id"] for known in json.loads(listed.stdout)["rows"]] == [row]
+    (info,) = list_runs(repository / ".gm")
     kinds = [event["kind"] for event in LogReader(info.folder)]
-    assert kinds == ["run-start", "action", "row", "result", "action", "result"]
+    assert kinds[-5:] == ["action", "row", "result", "action", "result"]
+
+
+def test_call_without_any_run_makes_one_for_itself_that_nobody_resumes(repository: Path) -> None:
+    assert gm("call", "read_file", "path=a.txt", cwd=repository).returncode == 0
+    (info,) = list_runs(repository / ".gm")
+    assert info.ended is not None
+    assert [event["kind"] for event in LogReader(info.folder)] == ["run-start", "action", "result", "end"]
+
+
+def test_calls_side_by_side_wait_for_the_open_run_and_the_next_host_resumes_it(
+    ready: Callable[..., Host], start: StartHost, repository: Path
+) -> None:
+    ready(task="the real one").close()
+    argv = self_command("call", "run_shell", "command=sleep 0.3", "--json")
+    calls = [subprocess.Popen(argv, cwd=repository, stdout=subprocess.DEVNULL) for _ in range(3)]
+    host = start()
+    host.open()
+    assert structured(host.call("next_context"))["task"] == "the real one"
+    assert [call.wait(30) for call in calls] == [0, 0, 0]
+    assert len(list_runs(repository / ".gm")) == 1
 
 
 def test_call_goes_through_the_live_worker_so_that_the_run_has_one_writer(

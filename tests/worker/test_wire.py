@@ -50,7 +50,7 @@ def play(scene: Callable[[Pipe, Wire], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(asyncio.wait_for(whole(), 20))
 
 
-def request(request_id: Any, method: str = "tools/call") -> dict[str, Any]:
+def request(request_id: Any, method: str = "tools/list") -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": request_id, "method": method, "params": {}}
 
 
@@ -60,7 +60,7 @@ async def next_message(wire: Wire) -> Any:
     return item.message
 
 
-@pytest.mark.parametrize("host_id", [7, "7", 7.5, True, "ü", -1, 0])
+@pytest.mark.parametrize("host_id", [7, "7", 7.5, True, "ü", -1, 0, "\ud800"])
 def test_an_answer_leaves_with_the_hosts_own_id_and_its_json_type(host_id: Any) -> None:
     async def scene(pipe: Pipe, wire: Wire) -> None:
         pipe.send(request(host_id))
@@ -132,6 +132,43 @@ def test_our_own_requests_carry_the_boot_and_only_its_answers_are_taken() -> Non
         )
         message = await next_message(wire)
         assert (message.id, message.result) == (1, {"roots": []})
+
+    play(scene)
+
+
+def test_a_malformed_answer_of_the_host_costs_nobody_anything() -> None:
+    async def scene(pipe: Pipe, wire: Wire) -> None:
+        await wire.write_stream.send(SessionMessage(JSONRPCRequest(jsonrpc="2.0", id=1, method="roots/list")))
+        (asked,) = pipe.received()
+        pipe.send(
+            {"jsonrpc": "2.0", "id": asked["id"], "error": {"code": "x"}},
+            {"jsonrpc": "2.0", "id": "gm-3-x", "result": {}},
+            request(1),
+        )
+        error = await next_message(wire)
+        assert (error.id, error.error.code) == (1, -32603)
+        assert (await next_message(wire)).id == 1
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({}, "`name` must be a string"),
+        ({"name": 7}, "`name` must be a string, the tool's name, not int 7"),
+        ({"name": "x", "arguments": [1]}, "`arguments` must be an object, not list"),
+        ({"name": "x", "_meta": 5}, "`_meta` must be an object, not int"),
+        ({"name": "x", "_meta": {"progressToken": []}}, "`_meta.progressToken` must be a string or a whole number"),
+    ],
+)
+def test_a_wrong_envelope_of_a_call_is_named_with_what_was_expected(params: dict[str, Any], said: str) -> None:
+    async def scene(pipe: Pipe, wire: Wire) -> None:
+        pipe.send({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": params})
+        await asyncio.sleep(0.05)
+        (answer,) = pipe.received()
+        assert (answer["id"], answer["error"]["code"]) == (9, -32602)
+        assert said in answer["error"]["message"]
 
     play(scene)
 
