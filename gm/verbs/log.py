@@ -69,7 +69,7 @@ async def query_log(
     run: str | None = None,
     limit: int = 50,
     offset: int = 0,
-    order: Literal["newest", "oldest"] = "newest",
+    order: Literal["newest", "oldest", "desc", "asc"] = "newest",
     full: bool = False,
 ) -> QueryLogResult:
     """Find events of the run's log, or read one whole.
@@ -93,7 +93,7 @@ async def query_log(
         run: another run of this workspace: its id, or the beginning or end of one.
         limit: events, at most (1 to 1,000).
         offset: events to leave out first.
-        order: `newest` or `oldest` first.
+        order: `newest` or `oldest` first; `desc` and `asc` say the same.
         full: every event whole instead of in brief, but with blobs as digest, size, head and tail.
 
     Returns:
@@ -131,7 +131,7 @@ async def query_log(
             ok=ok,
             text=text,
             ignore_case=ignore_case,
-            newest_first=order == "newest",
+            newest_first=order in ("newest", "desc"),
             limit=limit,
             offset=offset,
         )

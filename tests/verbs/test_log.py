@@ -58,6 +58,8 @@ def test_without_conditions_the_newest_events_come_first_in_brief(filled: Run, q
     assert seqs(query(limit=4, offset=2)) == [4, 3, 2, 1]
     assert "next" not in query(limit=4, offset=2)
     assert seqs(query(order="oldest", limit=3)) == [1, 2, 3]
+    assert seqs(query(order="asc", limit=3)) == [1, 2, 3]
+    assert seqs(query(order="desc", limit=3)) == seqs(query(order="newest", limit=3)) == seqs(query(limit=3))
 
 
 @pytest.mark.parametrize(
