@@ -65,7 +65,8 @@ async def write_file(
 
     Errors:
         changed_since_read (with `expected` and `actual`), is_a_directory, not_a_file, no_folder, permission_denied,
-        no_space, cannot_encode, unknown_encoding.
+        no_space, cannot_encode, unknown_encoding, escaped_bytes (the text has a `\xff` of read_file's that stands for a
+        byte).
 
     Example:
         await gm.write_file(path="notes/a.md", text="# A\n")
@@ -81,7 +82,7 @@ async def _write(
         before = None if status is None else writing.file_sha256(real)
         writing.check_sha(real, before, expect_sha)
         found, newline = _form_of(real) if status is not None else (None, "none")
-        target = textfile.chosen(encoding, b"") if encoding is not None else found or UTF8
+        target = textfile.chosen_new(encoding) if encoding is not None else _kept(found, text, real)
         data = _encoded(text.removeprefix("\ufeff") if target.mark else text, target, real)
         if status is None:
             writing.make_folders(real, wanted=mkdirs)
@@ -122,6 +123,20 @@ def _form_of(real: Path) -> tuple[Encoding | None, str]:
         data = textfile.read_bounded(file, reading.WHOLE_BYTES)
     encoding = textfile.detect(data) if data else None
     return encoding, textfile.newline_of(encoding.decode(data)) if encoding is not None and data else "none"
+
+
+def _kept(found: Encoding | None, text: str, real: Path) -> Encoding:
+    """Return the encoding for a text that replaces one in `found`; None is a new or a binary file's."""
+    if found is None or not found.loose:
+        return found or UTF8
+    if textfile.has_escaped_bytes(text):
+        raise UsageError(
+            "escaped_bytes",
+            rf"{show_path(real)} has bytes that are no UTF-8, which read_file shows as \xff; the text has such an "
+            "escape, and writing it would put its four characters in the place of the byte.",
+            'edit_file keeps the bytes. encoding: "utf-8" writes the text as it stands.',
+        )
+    return Encoding(found.name, found.mark)
 
 
 def _encoded(text: str, encoding: Encoding, real: Path) -> bytes:
@@ -247,7 +262,8 @@ async def _edit(
         if (now.st_ino, now.st_mtime_ns, now.st_size) != (status.st_ino, status.st_mtime_ns, status.st_size):
             writing.check_sha(real, writing.file_sha256(real), before)
         written = writing.replace_bytes(real, now, before, new)
-        return written, edited, encoding, text, editing.diff(text, edited.text, name, limit)
+        before, after = map(textfile.shown, (text, edited.text)) if encoding.loose else (text, edited.text)
+        return written, edited, encoding, text, editing.diff(before, after, name, limit)
 
     written, edited, encoding, text, (diff, cut) = await in_thread(work)
     result: EditResult = {
@@ -273,8 +289,9 @@ def _edited(
 ) -> tuple[Encoding, str, editing.Edited]:
     """Return the encoding in which the replacements fit, the text in it before, and what becomes of it.
 
-    A file that is no valid UTF-8 is tried as read_file shows it, then as UTF-8 with single bytes that are none: an
-    editor may have shown it like that. Both forms keep every byte.
+    In UTF-8 with bytes that are none such a byte is a lone surrogate; `old` and `new` may name it as read_file shows
+    it. A file in an 8-bit encoding is tried in that, then as such UTF-8: an editor may have shown it like that. Each
+    form keeps every byte.
     """
     encoding = textfile.detect(data)
     if encoding is None:
@@ -285,22 +302,34 @@ def _edited(
                 "binary_file", f"{name} is binary; edit_file changes text.", "run_shell or a body can change bytes."
             ) from None
         encoding = UTF8
+    if encoding.loose:
+        return _edited_loose(data, encoding, replacements, name)
     text = encoding.decode(data)
     try:
         return encoding, text, editing.apply(text, replacements, name)
     except GmError as error:
         if error.code != "no_match" or not encoding.guessed:
             raise
-        loose = data.decode("utf-8", "surrogateescape")
         try:
-            edited = editing.apply(loose, replacements, name)
+            return _edited_loose(data, Encoding("utf-8", loose=True), replacements, name)
         except GmError:
             raise error from None
-        return _LooseUtf8("utf-8", guessed=True), loose, edited
 
 
-class _LooseUtf8(Encoding):
-    """UTF-8 with bytes that are none, kept as lone surrogates."""
-
-    def encode(self, text: str) -> bytes:
-        return text.encode("utf-8", "surrogateescape")
+def _edited_loose(
+    data: bytes, encoding: Encoding, replacements: Sequence[editing.Replacement], name: str
+) -> tuple[Encoding, str, editing.Edited]:
+    text = encoding.decode(data)
+    named = [
+        editing.Replacement(textfile.unshown(one.old), textfile.unshown(one.new), one.everywhere)
+        for one in replacements
+    ]
+    try:
+        try:
+            return encoding, text, editing.apply(text, replacements, name)
+        except GmError as error:
+            if error.code != "no_match" or named == replacements:
+                raise
+            return encoding, text, editing.apply(text, named, name)
+    except GmError as error:
+        raise type(error)(error.code, textfile.shown(error.message), textfile.shown(error.hint), **error.data) from None

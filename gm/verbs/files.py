@@ -46,6 +46,7 @@ class ReadResult(TypedDict):
     encoding: NotRequired[str]
     bom: NotRequired[bool]
     guessed: NotRequired[bool]
+    escaped: NotRequired[bool]
     newline: NotRequired[str]
     finalNewline: NotRequired[bool]
     offset: NotRequired[int]
@@ -62,12 +63,13 @@ class ReadResult(TypedDict):
 async def read_file(
     ctx: VerbContext, path: str, offset: int | None = None, limit: int | None = None, encoding: str | None = None
 ) -> ReadResult:
-    """Read a text file, whole or by lines.
+    r"""Read a text file, whole or by lines.
 
     In a body the text is the whole file, up to 50 MB; a larger one needs `offset` and `limit`. As a tool it is at most
     2,000 lines or 42,000 characters of JSON, lines over 10,000 characters are cut, and the answer says how to go on.
-    The text has the file's own line endings and no byte-order mark. A file that is neither UTF-8 nor Unicode with a
-    mark is read as an 8-bit encoding (`guessed`), in which every byte is one character, or is binary.
+    The text has the file's own line endings and no byte-order mark. Bytes in UTF-8 text that are none are shown as
+    `\xff` (`escaped`); edit_file knows and keeps them. A file that has no character of UTF-8 either is read as an 8-bit
+    encoding (`guessed`), in which every byte is one character, or is binary.
 
     Args:
         path: the file, from the workspace when relative; also a `skill://` URI.
@@ -151,6 +153,8 @@ def _shown_text(ctx: VerbContext, file: Path, found: reading.FileText, window: r
     result.update({"encoding": found.encoding.name, "bom": bool(found.encoding.mark), "newline": found.newline})
     if found.encoding.guessed:
         result["guessed"] = True
+    if found.encoding.loose:
+        result["escaped"] = True
     if found.final_newline is not None:
         result["finalNewline"] = found.final_newline
     following = lines.first + lines.count
@@ -168,6 +172,10 @@ def _shown_text(ctx: VerbContext, file: Path, found: reading.FileText, window: r
         notes.append(f"the file has no line {lines.first}")
     if found.encoding.guessed:
         notes.append(f"not UTF-8, read as {found.encoding.name}; write_file and edit_file keep that encoding")
+    if found.encoding.loose:
+        notes.append(
+            r"bytes that are no UTF-8 are shown as \xff; edit_file keeps them, writing this text back would not"
+        )
     if notes:
         result["note"] = "; ".join(notes)
     return result

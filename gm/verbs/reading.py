@@ -17,11 +17,14 @@ from gm.verbs.textfile import (
     chosen,
     chunks,
     detect,
+    has_multibyte,
     mime_of,
     newline_of,
+    no_utf8,
     open_regular,
     read_bounded,
     sha256_of,
+    shown,
 )
 
 WHOLE_BYTES = 50_000_000
@@ -135,6 +138,8 @@ def _read_small(path: Path, data: bytes, encoding: str | None, window: Window) -
         text = found.decode(data)
     except UnicodeDecodeError as error:
         raise _wrong_encoding(path, found, error, encoding) from None
+    if found.loose:
+        text = shown(text)
     newline = newline_of(text)
     ending = _ending(newline)
     total = text.count(ending) + (not text.endswith(ending) and bool(text))
@@ -166,16 +171,29 @@ def _read_large(
             "Give offset and limit (lines), or open it yourself in the body.",
             size=size,
         )
+    if encoding is None and (found.guessed or found.loose):
+        found = _no_utf8(file, head, go_on)
     newline = newline_of(head.decode(found.name, "replace"))
     try:
         lines = _collect_large(path, file, found, newline, window, go_on)
     except UnicodeDecodeError as error:
         if encoding is not None:
             raise _wrong_encoding(path, found, error, encoding) from None
-        found = Encoding("latin-1", guessed=True)
+        found = Encoding("latin-1", guessed=True) if found.guessed else _no_utf8(file, head, go_on)
         lines = _collect_large(path, file, found, newline, window, go_on)
     final = lines.text.endswith(_ending(newline)) if lines.count and not lines.more else None
     return FileText(found, size, None, newline, final, lines=lines)
+
+
+def _no_utf8(file: BinaryIO, head: bytes, go_on: Callable[[], None]) -> Encoding:
+    file.seek(0)
+
+    def parts() -> Iterator[bytes]:
+        for data in chunks(file):
+            go_on()
+            yield data
+
+    return no_utf8(head, multibyte=has_multibyte(parts())) or Encoding("latin-1", guessed=True)
 
 
 def _collect_large(
@@ -194,11 +212,12 @@ def _collect_large(
 
 def _decoded(file: BinaryIO, encoding: Encoding, go_on: Callable[[], None]) -> Iterator[str]:
     file.seek(len(encoding.mark))
-    decoder = codecs.getincrementaldecoder(encoding.name)()
+    decoder = codecs.getincrementaldecoder(encoding.name)(encoding.errors)
+    write_out = shown if encoding.loose else str
     for data in chunks(file):
         go_on()
-        yield decoder.decode(data)
-    yield decoder.decode(b"", final=True)
+        yield write_out(decoder.decode(data))
+    yield write_out(decoder.decode(b"", final=True))
 
 
 def _collect(path: Path, texts: Iterator[str], ending: str, window: Window, total: int | None) -> Lines:

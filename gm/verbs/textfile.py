@@ -1,7 +1,8 @@
 """What a file's bytes are: binary or text, in which encoding, with which line endings; always without loss.
 
-Bytes that are text decode to characters that encode to exactly the same bytes again. What is neither Unicode with a
-byte-order mark nor UTF-8 is read as an 8-bit encoding, which says so (`guessed`), or is binary.
+Bytes that are text decode to characters that encode to exactly the same bytes again. UTF-8 with bytes in it that are
+none stays UTF-8 (`loose`). What has no such characters, and no byte-order mark, is read as an 8-bit encoding, which
+says so (`guessed`), or is binary.
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ import codecs
 import hashlib
 import mimetypes
 import os
+import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal
 
 from gm.errors import Refused, UsageError
 from gm.system.names import show_path
+from gm.verbs.encodings import text_encoding
 
 CHUNK = 1 << 20
 _SAMPLE = 8000
@@ -42,11 +45,19 @@ class Encoding:
         name: a Python codec that writes no byte-order mark of its own.
         mark: the byte-order mark, empty when there is none.
         guessed: it is an 8-bit encoding that nothing in the file names.
+        loose: it is UTF-8 among which single bytes are none; such a byte is a lone surrogate in the text, which
+            `shown` writes out before anybody else sees it.
     """
 
     name: str
     mark: bytes = b""
     guessed: bool = False
+    loose: bool = False
+
+    @property
+    def errors(self) -> str:
+        """How Python's codecs are told to treat bytes that do not decode."""
+        return "surrogateescape" if self.loose else "strict"
 
     def decode(self, data: bytes) -> str:
         """Return the text of a whole file.
@@ -54,7 +65,7 @@ class Encoding:
         Raises:
             UnicodeDecodeError: the bytes are no such text.
         """
-        return data[len(self.mark) :].decode(self.name)
+        return data[len(self.mark) :].decode(self.name, self.errors)
 
     def encode(self, text: str) -> bytes:
         """Return the bytes of a whole file.
@@ -62,7 +73,7 @@ class Encoding:
         Raises:
             UnicodeEncodeError: a character has no bytes in this encoding.
         """
-        return self.mark + text.encode(self.name)
+        return self.mark + text.encode(self.name, self.errors)
 
 
 UTF8 = Encoding("utf-8")
@@ -83,7 +94,42 @@ def detect(data: bytes, *, whole: bool = True) -> Encoding | None:
         return None
     if _decodes(data, "utf-8", whole):
         return UTF8
-    return _eight_bit(data)
+    return no_utf8(data, multibyte=has_multibyte((data,)))
+
+
+def shown(text: str) -> str:
+    r"""Return a loose text as JSON can carry it: a byte that is no UTF-8 as `\xff`."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+_ESCAPED_BYTE = re.compile(r"\\x([89a-f][0-9a-f])")
+
+
+def has_escaped_bytes(text: str) -> bool:
+    """Tell whether a text has what may stand for a byte in what `shown` returned."""
+    return _ESCAPED_BYTE.search(text) is not None
+
+
+def unshown(text: str) -> str:
+    """Return a text in which each byte that is written out as `shown` does is the lone surrogate for it."""
+    return _ESCAPED_BYTE.sub(lambda match: chr(0xDC00 + int(match[1], 16)), text)
+
+
+_MULTIBYTE = re.compile(
+    rb"[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]|[\xe1-\xec\xee\xef][\x80-\xbf]{2}|\xed[\x80-\x9f][\x80-\xbf]"
+    rb"|\xf0[\x90-\xbf][\x80-\xbf]{2}|[\xf1-\xf3][\x80-\xbf]{3}|\xf4[\x80-\x8f][\x80-\xbf]{2}"
+)
+
+
+def has_multibyte(parts: Iterable[bytes]) -> bool:
+    """Tell whether bytes, as they come, hold a character that UTF-8 writes as several bytes."""
+    rest = b""
+    for part in parts:
+        part = rest + part
+        if _MULTIBYTE.search(part):
+            return True
+        rest = b"" if part[-3:].isascii() else part[-3:]
+    return False
 
 
 def _marked(data: bytes, name: str, mark: bytes, whole: bool) -> Encoding | None:
@@ -101,12 +147,21 @@ def _decodes(data: bytes, name: str, whole: bool) -> bool:
 _TEXT_CONTROLS = frozenset(b"\t\n\v\f\r\b\x1b")
 
 
-def _eight_bit(data: bytes) -> Encoding | None:
-    """Return an 8-bit encoding for bytes that read like text: hardly any control characters in the beginning."""
+def no_utf8(data: bytes, *, multibyte: bool) -> Encoding | None:
+    """Return the encoding of bytes that are no valid UTF-8; None when they do not even read like text.
+
+    Text has hardly any control characters in its beginning.
+
+    Args:
+        data: the file, or its beginning.
+        multibyte: there are characters of UTF-8 in it.
+    """
     sample = data[:_SAMPLE]
     controls = sum((byte < 0x20 and byte not in _TEXT_CONTROLS) or byte == 0x7F for byte in sample)
     if controls * 50 > len(sample):
         return None
+    if multibyte:
+        return Encoding("utf-8", codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b"", loose=True)
     if any(0x80 <= byte < 0xA0 for byte in sample) and _decodes(data, "cp1252", True):
         return Encoding("cp1252", guessed=True)
     return Encoding("latin-1", guessed=True)
@@ -118,33 +173,41 @@ def named_encoding(name: str) -> str:
     Raises:
         UsageError: `unknown_encoding`.
     """
-    try:
-        info = codecs.lookup(name)
-        if not info._is_text_encoding:
-            raise LookupError(name)
-    except (LookupError, ValueError):
+    found = text_encoding(name)
+    if found is None:
         raise UsageError(
             "unknown_encoding",
             f"There is no text encoding named {name!r}.",
             "Names are Python's: utf-8, utf-16-le, latin-1, cp1252, shift_jis, gb18030 …",
-        ) from None
-    return info.name
+        )
+    return found
 
 
 def chosen(name: str, data: bytes) -> Encoding:
-    """Return the encoding that a caller named, with the byte-order mark that the file has in it."""
+    """Return the encoding that a caller named for a file that is there, with the byte-order mark that it begins with.
+
+    Without a mark `utf-16` and `utf-32` are little-endian.
+    """
+    canonical = named_encoding(name)
+    family = canonical.removesuffix("-sig")
+    for mark, found in _MARKS:
+        if data.startswith(mark) and (found == family or (family in _WITH_MARK and found.startswith(family))):
+            return Encoding(found, mark)
+    return Encoding(f"{family}-le" if family in _WITH_MARK else family)
+
+
+def chosen_new(name: str) -> Encoding:
+    """Return the encoding that a caller named for a text to be written; some write a byte-order mark."""
     canonical = named_encoding(name)
     if canonical == "utf-8-sig":
         return Encoding("utf-8", codecs.BOM_UTF8)
-    if canonical in ("utf-16", "utf-32"):
-        for mark, found in _MARKS:
-            if found.startswith(canonical) and data.startswith(mark):
-                return Encoding(found, mark)
-        return Encoding(f"{canonical}-le", {n: m for m, n in _MARKS}[f"{canonical}-le"])
-    for mark, found in _MARKS:
-        if found == canonical and data.startswith(mark):
-            return Encoding(found, mark)
+    if canonical in _WITH_MARK:
+        return Encoding(f"{canonical}-le", {found: mark for mark, found in _MARKS}[f"{canonical}-le"])
     return Encoding(canonical)
+
+
+_WITH_MARK = ("utf-16", "utf-32")
+"""Names that leave the order of the bytes to a mark."""
 
 
 def newline_of(text: str) -> Newline:
