@@ -223,3 +223,9 @@ def test_no_semicolon_comes_in_front_of_a_macro_that_goes_on_with_the_statement(
     table = macro_table(macros_of(tokenize(f"#macro MORE {body}\n#macro OTHER b\n")))
     result = format_text("x=y\nMORE\nx=y\nOTHER;\n", FormatOptions(), table)
     assert result.text == "x = y\nMORE\nx = y;\nOTHER;\n"
+
+
+def test_a_chain_without_end_is_left_as_it_is() -> None:
+    text = "x=a" + ".b()" * 20_000 + ";\n"
+    result = format_text(text, FormatOptions(), NO_MACROS)
+    assert result.text in (text, text.replace("x=a", "x = a")) and result.state in ("refused", "formatted")

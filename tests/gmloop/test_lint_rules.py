@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -240,3 +241,16 @@ def test_all_rules_and_fixes_at_once_leave_valid_code() -> None:
     fixed, count = fix_text(text, SCRIPT, run, unsafe=True)
     assert count > 20
     assert parse(fixed).diagnostics == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "function f() {" + "if (a) { var t = g(); return t; }\n" * 6000 + "}\n",
+        "for (var i = 0; i < 3; i++) { f(); }\n" * 6000,
+    ],
+)
+def test_rules_that_count_uses_take_linear_time(text: str) -> None:
+    started = time.process_time()
+    found(text, "gml/prefer-direct-return", "feather/gm2004")
+    assert time.process_time() - started < 20

@@ -67,7 +67,10 @@ def format_text(
     new = text
     again = parsed
     for _ in range(_ROUNDS):
-        last, new = new, StatementLayout(again, options, structural, known, newline, continuing).program(again.tree)
+        try:
+            last, new = new, StatementLayout(again, options, structural, known, newline, continuing).program(again.tree)
+        except RecursionError:
+            return Formatted("refused", text, (), "a chain of calls or members in it is too long")
         if new == last:
             break
         again = parse(new, bodies)

@@ -153,11 +153,8 @@ def prefer_direct_return(context: FileContext, node: s.Return) -> Iterator[Findi
         for part in s.walk(item.value)
     ):
         return
-    uses = sum(
-        isinstance(part, s.Identifier | s.Name) and part.text == item.name.text
-        for part in s.walk(context.function_of(node))
-    )
-    if uses != 2 or context.macros_name(item.name.text):
+    uses = context.uses_of(context.function_of(node))
+    if uses[item.name.text] != 2 or context.macros_name(item.name.text):
         return  # var holds for the whole function: another use would become one of an instance's variable
     edits: list[Edit] = []
     if not context.has_comment(before.first, node.stop):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterator
 
 from gm.gmloop.gml import kinds as k
@@ -47,6 +48,7 @@ class FileContext:
         self.parents: dict[s.Node, s.Node] = {}
         self.rule_id = ""
         own = macro_table(macros_of(parsed.tokens)) if facts is None else None
+        self._uses: dict[s.Node, Counter[str]] = {}
         self._macros = facts.macros if facts is not None else own or macro_table([])
         self._by_type: dict[type[s.Node], list[s.Node]] = {}
         self._locals: dict[s.Node, frozenset[str]] = {}
@@ -151,6 +153,14 @@ class FileContext:
                     names.setdefault(part.target.text, set()).add(callee_name(part.value))
             found = {name: frozenset(calls) for name, calls in names.items()}
             self._makers[owner] = found
+        return found
+
+    def uses_of(self, owner: s.Node) -> Counter[str]:
+        """Return how often each name stands in a function or the whole file, with the functions inside it."""
+        found = self._uses.get(owner)
+        if found is None:
+            found = Counter(part.text for part in s.walk(owner) if isinstance(part, s.Identifier | s.Name))
+            self._uses[owner] = found
         return found
 
     def function_of(self, node: s.Node) -> s.Function | s.Program:

@@ -227,9 +227,8 @@ def for_without_index(context: FileContext, node: s.For) -> Iterator[Finding]:
         return
     if not is_word(test.left, name) or not _counts(update, name, context):
         return
-    owner = context.function_of(node)
-    uses = sum(1 for part in s.walk(owner) if isinstance(part, s.Identifier | s.Name) and part.text == name)
-    if uses != 3 or context.macros_name(name):
+    uses = context.uses_of(context.function_of(node))
+    if uses[name] != 3 or context.macros_name(name):
         return
     limit = bare(test.right)
     rounds = number_value(context, limit)
