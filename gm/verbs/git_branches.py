@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import stat
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 from typing import TypedDict
 
 import anyio
@@ -16,6 +19,7 @@ from gm.verbs.git_process import (
     FROM_STDIN,
     done_git,
     explained,
+    files_of_index,
     git,
     git_bytes,
     inside,
@@ -23,21 +27,22 @@ from gm.verbs.git_process import (
     position,
     refuse_during_operation,
     repository,
+    shown,
 )
 from gm.verbs.git_remotes import check_name
 from gm.verbs.registry import verb
 from gm.verbs.shielded import to_the_end
 from gm.work.git import check_revision, literal, name_of, text_of
+from gm.work.gitstate import from_root
 
 _CHECKOUT_S = 300.0
-_SAVED_BYTES = 50 * 1024 * 1024
 
 
 class Saved(TypedDict, total=False):
-    """What stood in a file before it was overwritten: a blob of the run, by its sha256."""
+    """What stood in a file before it was overwritten: a blob of git, by its object id."""
 
     path: str
-    sha256: str
+    blob: str
     size: int
 
 
@@ -65,8 +70,9 @@ async def git_checkout(
 ) -> CheckoutResult:
     """Check out a branch or a commit, or with `paths` bring files back as a commit (or the index) has them.
 
-    A switch never overwrites uncommitted changes. With `paths` it does; what stood in these files is kept as blobs of
-    the run and named in `saved`.
+    A switch never overwrites uncommitted changes. With `paths` it does; what stood in these files is kept, byte for
+    byte, as blobs in git's own store and named in `saved`. One comes back with `git cat-file blob <blob> > <path>`
+    (run_shell); git keeps it until it prunes, two weeks at least unless configured otherwise.
 
     Args:
         branch: a branch; one that only a remote has is made, with that upstream. With `create` a new one.
@@ -76,10 +82,11 @@ async def git_checkout(
 
     Returns:
         `head`, `branch` (null: detached), `before`, `beforeBranch`, `created`?; with `paths`: `paths` that changed (the
-        first 500 of `total`) and `saved` [{path, sha256, size}]. `output`?
+        first 500 of `total`) and `saved` [{path, blob, size}]. `output`?
 
     Errors:
-        local_changes: uncommitted changes would be overwritten; nothing was changed.
+        local_changes: uncommitted changes would be overwritten, or with `paths` an untracked file or folder stands in
+            the way; nothing was changed.
         no_such_revision: there is no such branch or commit.
         branch_exists: `create` names a branch that is there.
         no_such_path: the revision has no such path.
@@ -125,54 +132,132 @@ def _switch(branch: str | None, rev: str | None, create: bool) -> list[str]:
 
 async def _bring_back(ctx: VerbContext, rev: str | None, paths: Sequence[Path]) -> CheckoutResult:
     specs = pathspecs(ctx, paths)
-    await repository(ctx)
+    place = await repository(ctx)
     head, branch = await position(ctx)
     source = [check_revision(rev)] if rev is not None else []
-    names = [literal(inside(ctx, path)) for path in paths]
-    differ = ["diff", "--name-only", "--relative", "--no-renames", "-z", "--no-ext-diff", *source, "--", *names]
-    changed = [name_of(raw) for raw in (await git_bytes(ctx, *differ)).split(b"\0") if raw]
-    before, blobs = await anyio.to_thread.run_sync(_keep, ctx, changed)
+    differ = ("diff", "--name-only", "--no-renames", "-z", "--no-ext-diff", *source, "--")
+    differ += tuple(literal(inside(ctx, path)) for path in paths)
+
+    async def differing() -> list[str]:
+        raws = dict.fromkeys(raw for raw in (await git_bytes(ctx, *differ)).split(b"\0") if raw)
+        return [from_root(raw, place.prefix) for raw in raws]
+
+    names = await differing()
+    # a file that git was told to take for unchanged is in no diff, and is overwritten all the same
+    listed = await files_of_index(ctx, paths, "-v")
+    names = list(dict.fromkeys([*names, *(name_of(raw[2:]) for raw in listed if raw.startswith(b"h "))]))
+    folders = [name for name in names if _is_folder(ctx.workspace / name)]
+    submodules = await _submodules(ctx, source, folders)
+    lost = [name for name in folders if name not in submodules]
+    await anyio.to_thread.run_sync(_refuse_losses, ctx.workspace, names, lost)
+    before = {name: await anyio.to_thread.run_sync(_standing, ctx.workspace / name) for name in names}
+    blobs = await _keep(ctx, [name for name, was in before.items() if was is not None])
     how = [f"--source={source[0]}", "--staged", "--worktree"] if source else ["--worktree"]
-    await done_git(ctx, "restore", *how, *FROM_STDIN, stdin=specs, read=False, timeout=_CHECKOUT_S)
-    saved = []
-    for name in changed:
-        was = before[name]
-        is_now = await anyio.to_thread.run_sync(_digest, ctx.workspace / name)
-        if was != is_now:
-            after, size = is_now or (None, 0)
-            old = was[0] if was is not None else None
-            ctx.record("write", verb="git_checkout", path=show_path(name), before=old, after=after, bytes=size)
-        if was is not None and was != is_now:
-            saved.append(Saved(path=show_path(name), sha256=blobs[name], size=was[1]))
-    shown = [show_path(name) for name in changed]
-    return CheckoutResult(head=head, branch=branch, paths=shown[:500], total=len(shown), saved=saved[:500])
-
-
-def _keep(ctx: VerbContext, names: Sequence[str]) -> tuple[dict[str, tuple[str, int] | None], dict[str, str]]:
-    """Keep what stands in these files as blobs.
-
-    Returns:
-        sha256 and size of each file, None for one that is not there; and the blob of each.
-    """
-    found: dict[str, tuple[str, int] | None] = {}
-    blobs: dict[str, str] = {}
+    how += ["--no-recurse-submodules", *FROM_STDIN]
+    done = await git(ctx, "restore", *how, stdin=specs, read=False, timeout=_CHECKOUT_S)
+    still = set(await differing())
+    saved, changed = [], []
     for name in names:
-        path = ctx.workspace / name
-        was = found[name] = _digest(path)
-        if was is None:
+        was, now = before[name], await anyio.to_thread.run_sync(_standing, ctx.workspace / name)
+        if was == now and name in still:
             continue
-        if was[1] > _SAVED_BYTES:
-            message = f"{show_path(name)} is larger than 50 MB; its changes could not be kept."
-            raise Refused("local_changes", message, "Copy it, then use `git restore` (run_shell).")
-        blobs[name] = ctx.run.log.blobs.put(path.read_bytes())
-    return found, blobs
+        changed.append(show_path(name))
+        if was == now or (was is not None and now is not None and was.sha256 == now.sha256):
+            continue
+        old, new = was.sha256 if was else None, now.sha256 if now else None
+        size = now.size if now else 0
+        ctx.record("write", verb="git_checkout", path=show_path(name), before=old, after=new, bytes=size)
+        if was is not None:
+            saved.append(Saved(path=show_path(name), blob=blobs[name], size=was.size))
+    if done.exit:
+        error = await explained(ctx, done)
+        if saved:
+            error.data["saved"] = saved[:500]
+        raise error
+    return CheckoutResult(head=head, branch=branch, paths=changed[:500], total=len(changed), saved=saved[:500])
 
 
-def _digest(path: Path) -> tuple[str, int] | None:
-    if not path.is_file() or path.is_symlink():
+async def _submodules(ctx: VerbContext, source: Sequence[str], names: Sequence[str]) -> set[str]:
+    """Return those of these folders that are submodules in a commit, or in the index."""
+    found = set()
+    for name in names:
+        where = ("ls-tree", "-z", *source, "--", name) if source else ("ls-files", "--stage", "-z", "--", literal(name))
+        if (await git_bytes(ctx, *where)).startswith(b"160000 "):
+            found.add(name)
+    return found
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
+def _refuse_losses(workspace: Path, names: Sequence[str], folders: Sequence[str]) -> None:
+    """Refuse to bring back files where something would go that git does not track.
+
+    Args:
+        workspace: where the names begin.
+        names: the files that are brought back.
+        folders: those of them where a folder stands.
+
+    Raises:
+        Refused: `local_changes`.
+    """
+    known = set(names)
+    parents = {str(parent) for name in names for parent in PurePosixPath(name).parents} - known
+    lost = {path for path in parents if os.path.lexists(workspace / path) and not _is_folder(workspace / path)}
+    for name in folders:
+        for folder, _, files in os.walk(workspace / name):
+            beneath = os.path.relpath(folder, workspace).replace(os.sep, "/")
+            lost |= {f"{beneath}/{file}" for file in files} - known
+    if lost:
+        listed = ", ".join(shown(sorted(lost)[:5])) + (f" and {len(lost) - 5} more" if len(lost) > 5 else "")
+        message = f"In the way of what would be brought back stands what git does not track: {listed}."
+        raise Refused("local_changes", message, "Move it away or remove it first; nothing was changed.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """What stands at a path: a file, or a link with its target as the text."""
+
+    sha256: str
+    size: int
+    mode: int
+
+
+def _standing(path: Path) -> _Standing | None:
+    try:
+        status = path.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            target = os.fsencode(os.readlink(path))
+            return _Standing(hashlib.sha256(target).hexdigest(), len(target), stat.S_IFLNK)
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        with open(path, "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    data = path.read_bytes()
-    return hashlib.sha256(data).hexdigest(), len(data)
+    return _Standing(digest, status.st_size, status.st_mode & 0o111)
+
+
+async def _keep(ctx: VerbContext, names: Sequence[str]) -> dict[str, str]:
+    """Keep the exact bytes of these files in git's own store; return the object id of each."""
+    links = [name for name in names if (ctx.workspace / name).is_symlink()]
+    files = [name for name in names if name not in set(links)]
+    quoted = b"".join(_quoted(os.fsencode(ctx.workspace / name)) + b"\n" for name in files)
+    done = await done_git(
+        ctx, "hash-object", "-w", "--no-filters", "--stdin-paths", stdin=quoted, read=False, timeout=_CHECKOUT_S
+    )
+    kept = dict(zip(files, text_of(done.stdout).split(), strict=True))
+    for name in links:
+        target = os.fsencode(os.readlink(ctx.workspace / name))
+        done = await done_git(ctx, "hash-object", "-w", "--stdin", stdin=target, read=False)
+        kept[name] = text_of(done.stdout).strip()
+    return kept
+
+
+def _quoted(name: bytes) -> bytes:
+    """Return a name as git quotes it where one stands on a line."""
+    return b'"' + b"".join(b"%c" % c if 32 <= c < 127 and c not in b'"\\' else b"\\%03o" % c for c in name) + b'"'
 
 
 class Branch(TypedDict, total=False):

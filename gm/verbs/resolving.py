@@ -131,8 +131,10 @@ async def _checked(ctx: VerbContext, row: Row, event: int, committed: list[str])
     began = event
     if found is not None and found.get("kind") == "job-exit" and isinstance(found.get("of"), int):
         began = found["of"]  # its job-start
+    start = log.event(began) if began != event else None
+    done_when = row.done_when
     try:
-        check_witness(event, found, changes, began=began, last_seq=log.last_seq, done_when=row.done_when)
+        check_witness(event, found, changes, began=began, last_seq=log.last_seq, done_when=done_when, start=start)
     except GmError as error:
         checks = log.events(kinds=["shell", "job-exit", "ci"], ok=True, newest_first=True, limit=3).events
         if checks and error.code != "witness_stale":

@@ -49,6 +49,7 @@ _READ_SETTINGS = (
     "diff.noprefix=false",
     "diff.mnemonicPrefix=false",
     "diff.submodule=short",
+    "diff.relative=false",
     "grep.lineNumber=false",
     "grep.column=false",
     "grep.fullName=false",

@@ -14,7 +14,7 @@ import stat
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,14 @@ class Change:
 
 
 def check_witness(
-    seq: int, event: Event | None, changes: Sequence[Change], *, began: int, last_seq: int, done_when: str | None
+    seq: int,
+    event: Event | None,
+    changes: Sequence[Change],
+    *,
+    began: int,
+    last_seq: int,
+    done_when: str | None,
+    start: Event | None = None,
 ) -> None:
     """Check that an event is a witness for a row.
 
@@ -60,6 +67,7 @@ def check_witness(
         began: seq at which what the event ended had begun (a job's start), else `seq`.
         last_seq: the log's last event.
         done_when: what the row says of its end.
+        start: the event of a job's start, for a job.
 
     Raises:
         Refused: `witness_missing`, `witness_not_a_check`, `witness_failed` or `witness_stale`; the message names the
@@ -71,21 +79,35 @@ def check_witness(
     what = describe(seq, event)
     _check_kind(what, event, done_when)
     _check_success(what, event)
-    later = [change for change in changes if change.seq is not None and change.seq > began]
+    began_at = str(start.get("ts", "")) if start is not None else _began_at(event)
+    later = [c for c in changes if c.seq is not None and (c.seq > began or c.at > began_at)]
     if later:
         later.sort(key=lambda change: change.seq or 0)
         named = ", ".join(f"{change.path} at seq {change.seq}" for change in later[-3:])
         more = f" (and {len(later) - 3} writes before)" if len(later) > 3 else ""
-        start = f", begun at seq {began}," if began != seq else ""
-        message = f"{what}{start} is older than the last change of what the row covers: {named}{more}."
+        begun = f", begun at {f'seq {began}' if began != seq else began_at},"
+        message = f"{what}{begun} is older than the last change of what the row covers: {named}{more}."
         raise Refused(
             "witness_stale", message, "Run the check again, then resolve with its seq.", writes=[c.seq for c in later]
         )
-    outside = [change for change in changes if change.seq is None and change.at > str(event.get("ts", ""))]
+    outside = [change for change in changes if change.seq is None and change.at > began_at]
     if outside:
         named = ", ".join(f"{change.path} at {change.at}" for change in outside[:3])
-        message = f"{what} is older than a change that no verb made: {named} (the event: {event.get('ts')})."
+        message = f"{what}, begun at {began_at}, is older than a change that no verb made: {named}."
         raise Refused("witness_stale", message, "Run the check again, then resolve with its seq.", writes=[])
+
+
+def _began_at(event: Event) -> str:
+    """Return when what an event ended had begun: its time, less how long it took."""
+    ts, ms = str(event.get("ts", "")), event.get("ms")
+    if not isinstance(ms, int) or ms < 1:
+        return ts
+    try:
+        ended = datetime.fromisoformat(ts)
+    except ValueError:
+        return ts
+    # `ms` is rounded; a write just before the start is none during it
+    return (ended - timedelta(milliseconds=ms - 1)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def describe(seq: int, event: Event) -> str:

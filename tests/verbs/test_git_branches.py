@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -71,14 +74,77 @@ def test_paths_are_brought_back_and_what_stood_there_is_kept(call: Any, git: Any
     assert (result["paths"], result["total"]) == (["a.txt"], 1)
     assert (git.folder / "a.txt").read_text() == "2\n"
     (saved,) = result["saved"]
-    assert call.run.log.blobs.get(saved["sha256"]) == b"mine\n"
+    assert (git("cat-file", "blob", saved["blob"]), saved["size"]) == ("mine", 5)
     event = call.events("write")[-1]
-    assert (event["path"], event["before"], event["verb"]) == ("a.txt", saved["sha256"], "git_checkout")
+    assert (event["path"], event["verb"]) == ("a.txt", "git_checkout")
+    assert event["before"] == hashlib.sha256(b"mine\n").hexdigest()
     call("git_checkout", paths=["a.txt"], rev=first)
     assert (git.folder / "a.txt").read_text() == "1\n"
     assert refused(call, "git_checkout", paths=["nope"]).code == "no_such_path"
     (git.folder / "a.txt").unlink()
     assert call("git_checkout", paths=["a.txt"])["saved"] == [] and (git.folder / "a.txt").exists()
+
+
+def test_what_stood_in_a_file_comes_back_byte_for_byte(call: Any, git: Any) -> None:
+    git.write(".gitattributes", "*.crlf text eol=crlf\n")
+    names = [".env", "b.crlf", 'q"\\ü\n', "taken.txt"]
+    texts = [b"TOKEN=ghp_0123456789abcdefghijklmnopqrstuvwxyzAB\n", b"1\n2\r\n", b"\xff\0", b"mine"]
+    for name in names:
+        git.commit(name, "old\n")
+    (git.folder / "link").symlink_to("a")
+    git("add", "link")
+    git("commit", "-qm", "Link")
+    git("update-index", "--assume-unchanged", "taken.txt")
+    for name, text in zip(names, texts, strict=True):
+        (git.folder / name).write_bytes(text)
+    (git.folder / "link").unlink()
+    (git.folder / "link").symlink_to("mine")
+    saved = {entry["path"]: entry["blob"] for entry in call("git_checkout", paths=["."])["saved"]}
+    for name, text in zip([*names, "link"], [*texts, b"mine"], strict=True):
+        done = subprocess.run(["git", "cat-file", "blob", saved[name]], cwd=git.folder, capture_output=True, check=True)
+        assert done.stdout == text
+    assert git("status", "--porcelain") == "?? .gitattributes" and (git.folder / ".env").read_text() == "old\n"
+
+
+def test_an_untracked_file_or_folder_in_the_way_is_not_removed(call: Any, git: Any) -> None:
+    first = git.commit("a.txt", "1\n")
+    git.commit("d/x", "1\n")
+    (git.folder / "a.txt").unlink()
+    precious = git.write("a.txt/deep/precious", "only copy\n")
+    error = refused(call, "git_checkout", paths=["a.txt"])
+    assert error.code == "local_changes" and "a.txt/deep/precious" in error.message
+    assert refused(call, "git_checkout", paths=["."], rev=first).code == "local_changes"
+    assert precious.read_text() == "only copy\n"
+    shutil.rmtree(git.folder / "d")
+    git.write("d", "only copy\n")
+    assert refused(call, "git_checkout", paths=["d"]).code == "local_changes"
+    assert (git.folder / "d").read_text() == "only copy\n"
+    shutil.rmtree(git.folder / "a.txt")
+    (git.folder / "d").unlink()
+    assert call("git_checkout", paths=["."])["paths"] == ["a.txt", "d/x"]
+
+
+def test_a_folder_that_was_committed_in_a_files_place_is_kept(call: Any, git: Any) -> None:
+    first = git.commit("a", "1\n")
+    git("rm", "-q", "a")
+    git.commit("a/x", "2\n")
+    git.write("a/x", "mine\n")
+    (saved,) = call("git_checkout", paths=["a"], rev=first)["saved"]
+    assert saved["path"] == "a/x" and git("cat-file", "blob", saved["blob"]) == "mine"
+    assert (git.folder / "a").read_text() == "1\n"
+
+
+def test_a_dirty_submodule_stays_and_is_not_called_changed(call: Any, git: Any, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    git("init", "-q", str(other))
+    type(git)(other).commit("in.txt", "1\n")
+    git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other), "sub")
+    git("commit", "-qm", "Submodule")
+    git("config", "submodule.recurse", "true")
+    git.write("sub/in.txt", "mine\n")
+    result = call("git_checkout", paths=["sub"])
+    assert (result["paths"], result["saved"]) == ([], [])
+    assert (git.folder / "sub" / "in.txt").read_text() == "mine\n"
 
 
 def test_branches_are_listed_made_renamed_and_deleted(call: Any, git: Any, origin: Path) -> None:

@@ -141,6 +141,15 @@ def test_a_change_by_a_shell_after_the_check_makes_it_stale(call: Any, git: Any)
     assert call("prd_resolve", id=row, event=check(call), commit="HEAD")["status"] == "resolved"
 
 
+def test_a_change_by_no_verb_while_the_check_ran_makes_it_stale(call: Any, git: Any) -> None:
+    git.commit()
+    row = call("prd_add", title="A")["id"]
+    seq = call("run_shell", command="sleep 0.3; echo changed > a.txt && git commit -qam change")["seq"]
+    error = refused(call, "prd_resolve", id=row, event=seq, commit="HEAD")
+    assert error.code == "witness_stale" and "no verb made: a.txt at 20" in error.message
+    assert call("prd_resolve", id=row, event=check(call), commit="HEAD")["status"] == "resolved"
+
+
 def test_parked_rows_and_half_calls_are_refused(call: Any, git: Any) -> None:
     git.commit()
     row = call("prd_add", title="A")["id"]

@@ -82,6 +82,20 @@ def test_a_job_counts_from_its_start() -> None:
     assert error.code == "witness_stale" and "begun at seq 8" in error.message
 
 
+def test_a_change_while_a_check_ran_makes_it_stale() -> None:
+    event = shell(ms=5000)  # from 09:59:55 on
+    for seq in (None, 10):
+        during, before = (Change("a.py", seq, f"2026-11-30T09:59:{second}.000000Z") for second in (57, 54))
+        error = refusal(event, [during])
+        assert error.code == "witness_stale" and "a.py at" in error.message and "09:59:55" in error.message
+        check_witness(12, event, [before], began=12, last_seq=40, done_when=None)
+    start = {"kind": "job-start", "ts": "2026-11-30T09:00:00.000000Z"}
+    job = {"kind": "job-exit", "ts": TS, "name": "t", "exit": 0, "ok": True, "ms": 10}
+    assert refusal(job, [Change("a.py", None, "2026-11-30T09:30:00.000000Z")], began=8, start=start).code == (
+        "witness_stale"
+    )
+
+
 def test_a_file_that_a_shell_changed_after_the_check_makes_it_stale(tmp_path: Path) -> None:
     for name in ("by-verb", "by-shell", "before"):
         (tmp_path / name).write_text("new")
@@ -99,7 +113,7 @@ def test_a_file_that_a_shell_changed_after_the_check_makes_it_stale(tmp_path: Pa
         ("before", None),
     ]
     error = refusal(shell(ts="2020-01-01T00:00:00.000000Z"), [c for c in changes if c.seq is None])
-    assert error.code == "witness_stale" and "by-shell at 20" in error.message and "before" not in error.message
+    assert error.code == "witness_stale" and "by-shell at 20" in error.message and "before at" not in error.message
 
 
 def test_a_row_covers_its_writes_and_its_commit_but_not_the_plan() -> None:
