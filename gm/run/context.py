@@ -6,17 +6,59 @@ no other noise: the same state gives the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from gm.run.rules import RULES
 
+T = TypeVar("T")
+
 MAX_BYTES = 8 * 1024
-_DETAIL = ((12, 20, 10), (8, 12, 8), (5, 6, 5), (2, 2, 2))
-"""How many rows, events and other entries are shown; the next line is taken when the text is too long."""
-_LINE = 160
-_TEXT = 600
+_ID = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """How much a context shows.
+
+    Attributes:
+        rows: ready rows.
+        events: events since the last step.
+        entries: entries of any other list.
+        line: characters of an entry.
+        text: characters of a text that may take several lines.
+    """
+
+    rows: int
+    events: int
+    entries: int
+    line: int
+    text: int
+
+    def one(self, text: str | None) -> str:
+        """Return a text as one line, as long as an entry may be."""
+        return _cut(" ".join((text or "")[: 16 * self.line].split()), self.line)  # a long one is not read whole
+
+    def name(self, text: str | None) -> str:
+        """Return an id or a name; one that gm gave is never cut unless very much else has to be shown."""
+        return _cut(text or "", min(self.line, _ID))
+
+    def long(self, text: str, part: int = 1) -> str:
+        """Return a text, cut to its room or a part of it."""
+        return _cut(text, self.text // part)
+
+
+_DETAILS = (
+    Detail(rows=12, events=20, entries=10, line=160, text=600),
+    Detail(rows=8, events=12, entries=8, line=160, text=600),
+    Detail(rows=5, events=6, entries=5, line=160, text=600),
+    Detail(rows=2, events=2, entries=2, line=100, text=300),
+    Detail(rows=1, events=1, entries=1, line=60, text=120),
+    Detail(rows=1, events=1, entries=1, line=24, text=48),
+)
+"""The next is taken when a context is too long; with the last, text and values fit whatever they hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,159 +161,192 @@ class Situation:
     rules: tuple[str, ...] = field(default=RULES)
 
 
-def render(situation: Situation) -> str:
-    """Return the context as text, at most 8 KB; what does not fit is counted, with the call that shows it."""
-    text = ""
-    for rows, events, entries in _DETAIL:
-        text = _render(situation, rows, events, entries)
-        if len(text.encode("utf-8", "replace")) <= MAX_BYTES:
+def compose(situation: Situation) -> tuple[str, dict[str, Any]]:
+    """Return the context as text and as JSON values in wire names, both in the same detail and at most 8 KB each.
+
+    What does not fit is counted: in the text with the call that shows it, in the values as `…Total`.
+    """
+    text, values = "", {}
+    for detail in _DETAILS:
+        text, values = _text(situation, detail), _values(situation, detail)
+        sizes = (len(shown.encode("utf-8", "replace")) for shown in (text, json.dumps(values, ensure_ascii=False)))
+        if max(sizes) <= MAX_BYTES:
             break
-    return text
+    return text, values
+
+
+def render(situation: Situation) -> str:
+    """Return the context as text; see `compose`."""
+    return compose(situation)[0]
 
 
 def structured(situation: Situation) -> dict[str, Any]:
-    """Return the context as JSON values in wire names, its lists as short as in the text."""
-    value = asdict(situation)
-    rows, events, entries = _DETAIL[0]
-    focus = value["focus"]
-    result = {
-        "run": value["run"],
-        "step": value["step"],
-        "stepsLeft": value["steps_left"],
-        "seq": value["seq"],
-        "rules": list(value["rules"]),
-        "task": value["task"],
-        "focus": None
-        if focus is None
-        else {
-            "row": focus["row"],
-            "title": focus["title"],
-            "status": focus["status"],
-            "doneWhen": focus["done_when"],
-            "blockers": list(focus["blockers"]),
-            "events": list(focus["events"]),
-        },
+    """Return the context as JSON values; see `compose`."""
+    return compose(situation)[1]
+
+
+def _values(s: Situation, detail: Detail) -> dict[str, Any]:
+    one, name, entries = detail.one, detail.name, detail.entries
+    values: dict[str, Any] = {
+        "run": s.run,
+        "step": s.step,
+        "stepsLeft": s.steps_left,
+        "seq": s.seq,
+        "rules": list(s.rules),
+        "task": detail.long(s.task),
+        "focus": _focus_values(s.focus, detail),
         "rows": {
-            **value["counts"],
+            **s.counts,
             "ready": [
-                {"id": row["id"], "title": _line(row["title"]), "doneWhen": _line(row["done_when"])}
-                for row in value["ready"][:rows]
+                {"id": name(row.id), "title": one(row.title), "doneWhen": one(row.done_when)}
+                for row in s.ready[: detail.rows]
             ],
-            "readyTotal": len(value["ready"]),
+            "readyTotal": len(s.ready),
         },
         "unknowns": [
-            {"id": u["id"], "question": _line(u["question"]), "blocks": list(u["blocks"])}
-            for u in value["unknowns"][:entries]
+            {"id": name(u.id), "question": one(u.question), "blocks": [name(row) for row in u.blocks[:entries]]}
+            for u in s.unknowns[:entries]
         ],
-        "unknownsTotal": len(value["unknowns"]),
-        "since": list(value["since"][-events:]),
-        "sinceTotal": len(value["since"]),
-        "jobs": list(value["jobs"][:entries]),
-        "background": list(value["background"]),
-        "git": {
-            **{name: value["git"][name] for name in ("branch", "head", "ahead", "behind", "operation", "reason")},
-            "dirty": list(value["git"]["dirty"][:entries]),
-            "dirtyTotal": len(value["git"]["dirty"]),
-            "planFiles": value["git"]["plan"],
-        },
-        "servers": list(value["servers"]),
-        "update": value["update"],
-        "warnings": list(value["warnings"]),
-        "next": value["next"],
+        "unknownsTotal": len(s.unknowns),
+        "since": [one(text) for text in s.since[-detail.events :]],
+        "sinceTotal": len(s.since),
+        "jobs": [{"name": name(job.name), "state": one(job.state)} for job in s.jobs[:entries]],
+        "jobsTotal": len(s.jobs),
+        "background": [one(text) for text in s.background[:entries]],
+        "backgroundTotal": len(s.background),
+        "git": _git_values(s.git, detail),
+        "servers": [one(text) for text in s.servers[:entries]],
+        "serversTotal": len(s.servers),
+        "update": None if s.update is None else one(s.update),
+        "warnings": [detail.long(text, 2) for text in s.warnings[:entries]],
+        "warningsTotal": len(s.warnings),
+        "next": detail.long(s.next),
     }
-    return {name: member for name, member in result.items() if member is not None}
+    return {key: value for key, value in values.items() if value is not None}
 
 
-def _render(s: Situation, rows: int, events: int, entries: int) -> str:
+def _focus_values(focus: Focus | None, detail: Detail) -> dict[str, Any] | None:
+    if focus is None:
+        return None
+    return {
+        "row": detail.name(focus.row),
+        "title": detail.one(focus.title),
+        "status": focus.status,
+        "doneWhen": None if focus.done_when is None else detail.long(focus.done_when, 2),
+        "blockers": [detail.one(blocker) for blocker in focus.blockers[: detail.entries]],
+        "blockersTotal": len(focus.blockers),
+        "events": [detail.one(event) for event in focus.events[-detail.events :]],
+    }
+
+
+def _git_values(git: GitBrief, detail: Detail) -> dict[str, Any]:
+    def one(text: str | None) -> str | None:
+        return None if text is None else detail.one(text)
+
+    return {
+        "branch": one(git.branch),
+        "head": git.head,
+        "ahead": git.ahead,
+        "behind": git.behind,
+        "operation": one(git.operation),
+        "reason": one(git.reason),
+        "dirty": [detail.one(entry) for entry in git.dirty[: detail.entries]],
+        "dirtyTotal": len(git.dirty),
+        "planFiles": git.plan,
+    }
+
+
+def _text(s: Situation, detail: Detail) -> str:
+    one, entries = detail.one, detail.entries
     left = "" if s.steps_left is None else f"   stepsLeft {s.steps_left}"
     lines = [f"run {s.run}   step {s.step}   seq {s.seq}{left}", "rules:"]
     lines += [f"{number}. {rule}" for number, rule in enumerate(s.rules, 1)]
-    lines.append(f"task: {_cut(s.task, _TEXT)}")
-    lines += _focus_lines(s.focus)
-    lines += _row_lines(s, rows)
+    lines.append(f"task: {detail.long(s.task)}")
+    lines += _focus_lines(s.focus, detail)
+    lines += _row_lines(s, detail)
     if s.unknowns:
         lines.append(f"unknowns: {len(s.unknowns)} open")
-        shown = [_line(f"{u.id}: {u.question}" + _blocks(u)) for u in s.unknowns]
-        lines += _entries(shown, entries, "gm.unknown_list()")
-    lines += _since_lines(s, events)
+        lines += _entries(s.unknowns, entries, "gm.unknown_list()", lambda u: _unknown_line(u, detail))
+    lines += _since_lines(s, detail)
     if s.jobs:
         lines.append("jobs:")
-        lines += _entries([f"{job.name}: {job.state}" for job in s.jobs], entries, "gm.job_status()")
+        lines += _entries(s.jobs, entries, "gm.job_status()", lambda job: one(f"{job.name}: {job.state}"))
     if s.background:
         lines.append("bodies in the background:")
-        lines += _entries(list(s.background), entries, "gm.job_status()")
-    lines += _git_lines(s.git, entries)
+        lines += _entries(s.background, entries, "gm.job_status()", one)
+    lines += _git_lines(s.git, detail)
     if s.servers:
         lines.append("servers that cannot be used:")
-        lines += _entries([_line(text) for text in s.servers], entries, "gm servers (in a shell)")
+        lines += _entries(s.servers, entries, "gm servers (in a shell)", one)
     if s.update:
-        lines.append(f"update: {_line(s.update)}")
+        lines.append(f"update: {one(s.update)}")
     if s.warnings:
         lines.append("warnings:")
-        lines += _entries([_cut(text, 300) for text in s.warnings], entries, "gm.query_log(kind='warning')")
-    lines.append(f"next: {_cut(s.next, 400)}")
+        lines += _entries(s.warnings, entries, "gm.query_log(kind='warning')", lambda text: detail.long(text, 2))
+    lines.append(f"next: {detail.long(s.next)}")
     return "\n".join(lines)
 
 
-def _focus_lines(focus: Focus | None) -> list[str]:
+def _focus_lines(focus: Focus | None, detail: Detail) -> list[str]:
     if focus is None:
         return ["focus: none"]
     if focus.missing:
-        return [f"focus: {focus.row} (there is no such row; gm.prd_list() lists them)"]
-    lines = [f"focus: {focus.row} ({focus.status}): {_line(focus.title)}"]
+        return [f"focus: {detail.name(focus.row)} (there is no such row; gm.prd_list() lists them)"]
+    lines = [f"focus: {detail.name(focus.row)} ({focus.status}): {detail.one(focus.title)}"]
     if focus.done_when:
-        lines.append(f"  done when: {_cut(focus.done_when, 300)}")
-    lines += [f"  blocked by {_line(blocker)}" for blocker in focus.blockers[:5]]
-    lines += [f"  {_line(event)}" for event in focus.events]
-    return lines
+        lines.append(f"  done when: {detail.long(focus.done_when, 2)}")
+    lines += [f"  blocked by {detail.one(blocker)}" for blocker in focus.blockers[: detail.entries]]
+    if len(focus.blockers) > detail.entries:
+        lines.append(f"  blocked by {len(focus.blockers) - detail.entries} more: gm.prd_list(status='open')")
+    return lines + [f"  {detail.one(event)}" for event in focus.events[-detail.events :]]
 
 
-def _row_lines(s: Situation, limit: int) -> list[str]:
+def _row_lines(s: Situation, detail: Detail) -> list[str]:
     counts = ", ".join(f"{s.counts.get(status, 0)} {status}" for status in ("open", "parked", "resolved"))
     lines = [f"rows: {counts}; {len(s.ready)} ready" + (":" if s.ready else "")]
-    shown = [
-        _line(f"{row.id}: {row.title}" + (f" (done when {row.done_when})" if row.done_when else "")) for row in s.ready
-    ]
-    return lines + _entries(shown, limit, f"gm.prd_list(ready=True, offset={limit})")
+    more = f"gm.prd_list(ready=True, offset={detail.rows})"
+    return lines + _entries(s.ready, detail.rows, more, lambda row: _ready_line(row, detail))
 
 
-def _since_lines(s: Situation, limit: int) -> list[str]:
+def _ready_line(row: RowBrief, detail: Detail) -> str:
+    done_when = f" (done when {row.done_when})" if row.done_when else ""
+    return detail.one(f"{detail.name(row.id)}: {detail.one(row.title)}{done_when}")
+
+
+def _unknown_line(unknown: UnknownBrief, detail: Detail) -> str:
+    blocks = f" (blocks {', '.join(unknown.blocks[: detail.entries])})" if unknown.blocks else ""
+    return detail.one(f"{detail.name(unknown.id)}: {detail.one(unknown.question)}{blocks}")
+
+
+def _since_lines(s: Situation, detail: Detail) -> list[str]:
     if not s.since:
         return ["since the last step: nothing"]
     lines = [f"since the last step: {len(s.since)} events"]
-    if len(s.since) > limit:
-        call = f"gm.query_log(sinceSeq={s.since_seq}, order='asc')"
-        lines.append(f"- {len(s.since) - limit} earlier ones: {call}")
-    return lines + [f"- {_line(text)}" for text in s.since[-limit:]]
+    if len(s.since) > detail.events:
+        call = f"gm.query_log(sinceSeq={s.since_seq}, order='oldest')"
+        lines.append(f"- {len(s.since) - detail.events} earlier ones: {call}")
+    return lines + [f"- {detail.one(text)}" for text in s.since[-detail.events :]]
 
 
-def _git_lines(git: GitBrief, limit: int) -> list[str]:
+def _git_lines(git: GitBrief, detail: Detail) -> list[str]:
     if git.reason:
-        return [f"git: {git.reason}"]
-    parts = [git.branch or "detached", git.head[:12] if git.head else "no commit yet"]
+        return [f"git: {detail.one(git.reason)}"]
+    parts = [detail.one(git.branch) or "detached", git.head[:12] if git.head else "no commit yet"]
     if git.ahead is not None:
         parts.append(f"{git.ahead} ahead, {git.behind} behind")
     if git.operation:
-        parts.append(git.operation)
+        parts.append(detail.one(git.operation))
     parts.append(f"{len(git.dirty)} dirty" if git.dirty else "clean")
     lines = [f"git: {', '.join(parts)}"]
-    lines += _entries([_line(entry) for entry in git.dirty], limit, "gm.git_status()")
+    lines += _entries(git.dirty, detail.entries, "gm.git_status()", detail.one)
     if git.plan:
-        lines.append(f"  {git.plan} plan files uncommitted: {git.plan_commit}")
+        lines.append(f"  {git.plan} plan files uncommitted: {detail.long(git.plan_commit)}")
     return lines
 
 
-def _entries(lines: Sequence[str], limit: int, call: str) -> list[str]:
-    shown = [f"- {line}" for line in lines[:limit]]
-    return [*shown, f"- {len(lines) - limit} more: {call}"] if len(lines) > limit else shown
-
-
-def _blocks(unknown: UnknownBrief) -> str:
-    return f" (blocks {', '.join(unknown.blocks)})" if unknown.blocks else ""
-
-
-def _line(text: str | None) -> str:
-    return _cut(" ".join((text or "").split()), _LINE)
+def _entries(items: Sequence[T], limit: int, call: str, write: Callable[[T], str]) -> list[str]:
+    shown = [f"- {write(item)}" for item in items[:limit]]
+    return [*shown, f"- {len(items) - limit} more: {call}"] if len(items) > limit else shown
 
 
 def _cut(text: str, limit: int) -> str:

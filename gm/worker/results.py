@@ -14,6 +14,15 @@ Keep = Callable[[bytes], str]
 """Keeps bytes as a blob of the run and returns its sha256."""
 
 
+_ERROR_CHARACTERS = 4000
+"""What the message of an error may take, and its hint as well."""
+
+_ERROR_DATA_CHARACTERS = 16_000
+
+_MEMBERS = 40
+"""An object with no more members than this keeps all of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shaped:
     """A result ready for the wire, with what the log says of it."""
@@ -77,21 +86,41 @@ def value_result(value: dict[str, Any], limit: int, keep: Keep, *, text: str | N
 
 
 def error_result(error: GmError) -> Shaped:
-    """Return an error as content: message and hint for the model, code, message and hint for programs."""
-    text = clean(error.as_text())
-    structured = _clean_value({"error": error.as_json()})
+    """Return an error as content: message and hint for the model, code, message and hint for programs.
+
+    What is too long (a task, a name, a parameter that was given) keeps its head, its tail and its length.
+    """
+    message, hint = _clip(error.message, _ERROR_CHARACTERS), _clip(error.hint, _ERROR_CHARACTERS)
+    data = dict(error.data)
+    if len(json.dumps(data, ensure_ascii=False)) > _ERROR_DATA_CHARACTERS:
+        data = _fit(data, _ERROR_DATA_CHARACTERS)
+    text = clean(f"{message}\n{hint}" if hint else message)
+    structured = _clean_value({"error": {**data, "code": error.code, "message": message, "hint": hint}})
     content = [{"type": "text", "text": text}]
     return Shaped({"content": content, "structuredContent": structured, "isError": True}, len(text), None)
 
 
+def _clip(text: str, limit: int) -> str:
+    """Return a text in one piece, or its head, how much is left out of how much, and its tail."""
+    if len(text) <= limit:
+        return text
+    head, tail = limit * 2 // 3, limit // 3
+    return f"{text[:head]}… {len(text) - head - tail:,} of {len(text):,} characters left out …{text[-tail:]}"
+
+
 def _fit(value: dict[str, Any], limit: int) -> dict[str, Any]:
-    """Shorten the longest strings, then the longest lists, until the value's JSON has at most `limit` characters."""
+    """Shorten the longest strings, then the longest lists and objects, until the value's JSON has `limit` characters.
+
+    A value that is too long in its smallest form (very deep, or of very many parts) is left out.
+    """
     string_limit, list_limit = max(limit // 2, 200), 2000
     while True:
         shortened = _shorten(value, string_limit, list_limit)
-        if len(json.dumps(shortened, ensure_ascii=False)) <= limit or list_limit <= 1:
+        if len(json.dumps(shortened, ensure_ascii=False)) <= limit:
             assert isinstance(shortened, dict)
             return shortened
+        if list_limit <= 1:
+            return {}
         if string_limit > 400:
             string_limit //= 2
         else:
@@ -104,7 +133,13 @@ def _shorten(value: Any, string_limit: int, list_limit: int) -> Any:
         tail = string_limit - head
         return f"{value[:head]}\n… {len(value) - string_limit:,} characters cut …\n{value[len(value) - tail :]}"
     if isinstance(value, dict):
-        return {name: _shorten(member, string_limit, list_limit) for name, member in value.items()}
+        kept_members = list(value.items())[: max(list_limit, _MEMBERS)]
+        shortened = {
+            _shorten(str(name), string_limit, 1): _shorten(member, string_limit, list_limit)
+            for name, member in kept_members
+        }
+        left = len(value) - len(shortened)
+        return {**shortened, "…": f"{left:,} more cut"} if left else shortened
     if isinstance(value, list):
         kept = [_shorten(member, string_limit, list_limit) for member in value[:list_limit]]
         return kept if len(kept) == len(value) else [*kept, f"… {len(value) - len(kept):,} more cut …"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,7 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from gm.run.context import MAX_BYTES, GitBrief, JobBrief, RowBrief, Situation, UnknownBrief, render, structured
+from gm.run.context import (
+    MAX_BYTES,
+    Focus,
+    GitBrief,
+    JobBrief,
+    RowBrief,
+    Situation,
+    UnknownBrief,
+    compose,
+    render,
+    structured,
+)
 from gm.run.rules import RULES
 from gm.run.run import Run
 from gm.run.situation import Surroundings, gather
@@ -81,11 +93,49 @@ def test_a_context_with_very_much_in_it_stays_within_8_kb_and_counts_what_is_lef
         warnings=tuple("w" * 1000 for _ in range(40)),
         next="n" * 1000,
     )
-    text = render(much)
+    text, values = compose(much)
     assert len(text.encode()) <= MAX_BYTES
+    assert len(json.dumps(values, ensure_ascii=False).encode()) <= MAX_BYTES
+    assert len(values["rows"]["ready"]) == text.count("\n- row-")
+    assert len(values["since"]) == text.count(f" {'e' * 50}")
+    assert (values["rows"]["readyTotal"], values["sinceTotal"], values["git"]["dirtyTotal"]) == (60, 400, 500)
+    assert values["warningsTotal"] == 40
     assert "more: gm.prd_list(ready=True, offset=" in text
     assert "more: gm.git_status()" in text
     assert "earlier ones: gm.query_log(sinceSeq=0" in text
+
+
+@pytest.mark.parametrize("character", ["x", "€", "🦊", '"', "\\", "\x01", "\ud800", " a"])
+def test_neither_text_nor_values_exceed_8_kb_whatever_they_hold(character: str) -> None:
+    long, many = character * 3_000, 50
+    situation = replace(
+        EMPTY,
+        steps_left=10**9,
+        task=long,
+        focus=Focus(long, long, "open", long, (long,) * many, (long,) * 4),
+        ready=(RowBrief(long, long, long),) * many,
+        unknowns=(UnknownBrief(long, long, (long,) * many),) * many,
+        since=(long,) * many,
+        jobs=(JobBrief(long, long),) * many,
+        background=(long,) * many,
+        git=GitBrief(long, "0" * 64, 10**6, 10**6, (long,) * many, 10**6, long, long),
+        servers=(long,) * many,
+        update=long,
+        warnings=(long,) * many,
+        next=long,
+    )
+    for shown in (situation, replace(situation, git=GitBrief(reason=long)), replace(EMPTY, task=long, next=long)):
+        text, values = compose(shown)
+        assert len(text.encode("utf-8", "replace")) <= MAX_BYTES
+        assert len(json.dumps(values, ensure_ascii=False).encode("utf-8", "replace")) <= MAX_BYTES
+        assert all(rule in text for rule in RULES)
+        assert values["rules"] == list(RULES)
+
+
+def test_a_focus_of_any_length_is_shown_by_its_beginning() -> None:
+    text, values = compose(replace(EMPTY, focus=Focus("f" * 100_000, "", "missing", None, (), (), missing=True)))
+    assert values["focus"]["row"] == "f" * 79 + "…"
+    assert f"focus: {'f' * 79}… (there is no such row" in text
 
 
 def test_an_ordinary_context_is_at_most_4_kb(run: Run) -> None:

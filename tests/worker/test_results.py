@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gm.errors import GmError
 from gm.protocol.limits import MAX_RESULT_BYTES
-from gm.worker.results import clean, cut_middle, error_result, text_result, value_result
+from gm.worker.results import Shaped, clean, cut_middle, error_result, text_result, value_result
 
 kept: dict[str, bytes] = {}
 
@@ -81,3 +82,46 @@ def test_an_error_has_its_hint_for_the_model_and_its_code_for_programs() -> None
     assert shaped.result["structuredContent"] == {
         "error": {"lines": [1, 2], "code": "no_way", "message": "It cannot be.", "hint": "Do this."}
     }
+
+
+def size(shaped: Shaped) -> int:
+    return len(json.dumps(shaped.result, ensure_ascii=False).encode())
+
+
+@pytest.mark.parametrize("character", ["x", "€", "🦊", '"', "\x01", "\ud800"])
+def test_no_error_exceeds_120_kb_and_a_long_text_keeps_head_tail_and_length(character: str) -> None:
+    long = character * 3_000_000
+    error = GmError(
+        "c", f"There is no {long} here.", f"Try {long} there.", given=long, known=[long] * 9, wide={long: 1}
+    )
+    shaped = error_result(error)
+    assert size(shaped) <= 120_000
+    for text in (shaped.result["content"][0]["text"], shaped.result["structuredContent"]["error"]["message"]):
+        assert text.startswith("There is no ")
+        assert "of 3,000,018 characters left out" in text
+        assert " here." in text
+    value = shaped.result["structuredContent"]["error"]
+    assert value["code"] == "c"
+    assert value["hint"].endswith(" there.")
+
+
+def test_an_error_of_ordinary_size_keeps_all_it_says() -> None:
+    lines = list(range(300))
+    error = error_result(GmError("c", "m" * 4000, "h" * 4000, lines=lines)).result["structuredContent"]["error"]
+    assert error == {"code": "c", "message": "m" * 4000, "hint": "h" * 4000, "lines": lines}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {str(n): n for n in range(200_000)},
+        {"rows": [{str(n): n for n in range(5000)} for _ in range(100)]},
+        {"k" * 3_000_000: 1},
+        {"deep": json.loads("[" * 90 + "]" * 90), "text": "x" * 10**6},
+    ],
+    ids=["many members", "wide rows", "long name", "deep"],
+)
+def test_a_value_of_any_shape_fits_its_limit(value: dict[str, object]) -> None:
+    shaped = value_result(value, 45_000, keep)
+    assert size(shaped) <= 200_000
+    assert shaped.result["structuredContent"]["cut"]["blob"] == shaped.cut
