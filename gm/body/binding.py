@@ -111,7 +111,7 @@ class VerbFunction:
         self._verbs = verbs
         self.__name__ = self.__qualname__ = name
 
-    def __call__(self, *positional: Any, **named: Any) -> Coroutine[Any, Any, Any]:
+    def __call__(self, /, *positional: Any, **named: Any) -> Coroutine[Any, Any, Any]:
         """Start nothing yet; the call happens when the result is awaited."""
         arguments = self._arguments(positional, named) if positional else named
         call = self._verbs.call(self.__name__, arguments)

@@ -1,13 +1,15 @@
 """What stands between a server and the SDK's client: requests that are refused, lists that are made harmless.
 
 A server that asks for sampling or elicitation is answered -32601 at once. A tool with a broken definition is taken out
-of its list and remembered, so that one bad tool does not cost the others.
+of its list and remembered, so that one bad tool does not cost the others. The result of a tool's call is handed through
+wrapped, for `gm.servers.calling` to read: the SDK would refuse it whole for one field that it does not know.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +19,27 @@ from mcp_types import METHOD_NOT_FOUND, ErrorData, JSONRPCError, JSONRPCRequest,
 
 _REFUSED = ("sampling/", "elicitation/")
 Skipped = Callable[[str, str], None]
+
+
+@dataclass(slots=True)
+class Written:
+    """Whether the request of the call in whose context it stands was handed to the server whole."""
+
+    whole: bool = False
+
+
+WRITTEN: ContextVar[Written | None] = ContextVar("written", default=None)
+
+
+def wrapped(result: dict[str, Any]) -> dict[str, Any]:
+    """Return the result of a tool as one that the SDK takes whatever it holds."""
+    return {"resultType": "complete", "content": [], "structuredContent": {"whole": result}}
+
+
+def unwrapped(structured: Any) -> dict[str, Any]:
+    """Return what `wrapped` was given."""
+    whole: dict[str, Any] = structured["whole"]
+    return whole
 
 
 @dataclass(slots=True)
@@ -31,6 +54,7 @@ class GuardedTransport:
     inner: Any
     skipped: Skipped
     _lists: set[Any] = field(default_factory=set)
+    _calls: set[Any] = field(default_factory=set)
     _stack: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack)
 
     async def __aenter__(self) -> tuple[Any, Any]:
@@ -40,7 +64,7 @@ class GuardedTransport:
         tasks = await self._stack.enter_async_context(anyio.create_task_group())
         self._stack.callback(tasks.cancel_scope.cancel)
         tasks.start_soon(self._relay, read, write, out_send)
-        return out_receive, _GuardedWriter(write, self._lists)
+        return out_receive, _GuardedWriter(write, self._lists, self._calls)
 
     async def __aexit__(self, *details: Any) -> bool | None:
         """Leave the inner transport."""
@@ -59,6 +83,9 @@ class GuardedTransport:
                 if isinstance(message, JSONRPCResponse) and message.id in self._lists:
                     self._lists.discard(message.id)
                     message.result["tools"] = list(self._whole(message.result.get("tools")))
+                if isinstance(message, JSONRPCResponse) and message.id in self._calls:
+                    self._calls.discard(message.id)
+                    message.result = wrapped(message.result)
                 try:
                     await out.send(item)
                 except (anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -83,16 +110,27 @@ class GuardedTransport:
 
 
 class _GuardedWriter:
-    """Remembers which requests ask for the list of tools."""
+    """Remembers which requests ask for the list of tools and which call one, and says when one is written."""
 
-    def __init__(self, write: Any, lists: set[Any]) -> None:
-        self._write, self._lists = write, lists
+    def __init__(self, write: Any, lists: set[Any], calls: set[Any]) -> None:
+        self._write, self._lists, self._calls = write, lists, calls
 
     async def send(self, item: Any, /) -> None:
         message = item.message
         if isinstance(message, JSONRPCRequest) and message.method == "tools/list":
             self._lists.add(message.id)
-        await self._write.send(item)
+        if not (isinstance(message, JSONRPCRequest) and message.method == "tools/call"):
+            await self._write.send(item)
+            return
+        self._calls.add(message.id)
+        written = WRITTEN.get()
+        try:
+            await self._write.send(item)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            self._calls.discard(message.id)
+            raise
+        if written is not None:
+            written.whole = True
 
     async def aclose(self) -> None:
         await self._write.aclose()

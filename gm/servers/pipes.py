@@ -25,6 +25,9 @@ _READ_BYTES = 1 << 18
 _LINE_BYTES = 64 * 1024 * 1024
 _TAIL_CHARACTERS = 4_000
 _CLOSE_S = 2.0
+_DRAIN_S = 0.2
+BAD_FRAME = -39001
+"""The code of an error that stands for an answer which is no JSON-RPC; outside of what a server may use."""
 
 
 class Tail:
@@ -52,6 +55,10 @@ class PipeTransport:
         cwd: where it runs.
         environment: all of its environment.
         tail: takes what it prints beside its frames.
+
+    Attributes:
+        exited: the server has ended, or nothing more comes from it.
+        status: its exit status, once it has ended by itself.
     """
 
     def __init__(
@@ -64,7 +71,9 @@ class PipeTransport:
         self._pending = bytearray()
         self._output = bytearray()
         self._drained = asyncio.Event()
+        self._watch: asyncio.Task[None] | None = None
         self.exited = asyncio.Event()
+        self.status: int | None = None
 
     async def __aenter__(self) -> tuple[Any, Any]:
         """Start the process.
@@ -97,7 +106,14 @@ class PipeTransport:
         self._drained.set()
         loop.add_reader(our_out, self._read_out)
         loop.add_reader(our_err, self._read_err)
+        self._watch = asyncio.ensure_future(self._see_it_end(self._child))
         return receive, _Writer(self)
+
+    async def _see_it_end(self, child: Child) -> None:
+        """Count the server as ended when its process has, also when something that it started holds its stdout."""
+        self.status = await child.wait()
+        await asyncio.sleep(_DRAIN_S)
+        self._over()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -106,9 +122,10 @@ class PipeTransport:
         with anyio.CancelScope(shield=True):
             self._close("in")
             child = self._child
-            if child is not None:
+            if child is not None and self._watch is not None:
                 with anyio.move_on_after(_CLOSE_S):
-                    await child.wait()
+                    self.status = await child.wait()
+                self._watch.cancel()
                 await child.end(_CLOSE_S)
             self._close("out")
             self._close("err")
@@ -137,10 +154,11 @@ class PipeTransport:
 
     def _take(self, line: bytes) -> None:
         from mcp.shared.message import SessionMessage
-        from mcp_types import jsonrpc_message_adapter
+        from mcp_types import ErrorData, JSONRPCError, jsonrpc_message_adapter
 
         if not line.strip():
             return
+        frame: Any = None
         try:
             frame = json.loads(line)
             if not isinstance(frame, dict):
@@ -148,7 +166,12 @@ class PipeTransport:
             message = jsonrpc_message_adapter.validate_python(frame, by_name=False)
         except (ValueError, RecursionError):
             self._tail.add(b"[stdout] " + line[:500] + b"\n")
-            return
+            request = frame.get("id") if isinstance(frame, dict) and "method" not in frame else None
+            if not isinstance(request, int | str):
+                return
+            # Whoever waits for this answer is told now, not when the time for it is over.
+            text = f"what is no JSON-RPC response: {line[:200].decode('utf-8', 'backslashreplace').strip()}"
+            message = JSONRPCError(jsonrpc="2.0", id=request, error=ErrorData(code=BAD_FRAME, message=text))
         self._send.send_nowait(SessionMessage(message))
 
     def _read_err(self) -> None:
@@ -167,7 +190,11 @@ class PipeTransport:
             return b""
 
     def _over(self) -> None:
-        """The server closed its stdout: nothing more comes."""
+        """The server has ended or closed one of its ends: nothing more comes."""
+        if self.exited.is_set():
+            return
+        if "err" in self._descriptors:
+            self._read_err()
         self._close("out")
         self.exited.set()
         self._send.close()
@@ -185,6 +212,7 @@ class PipeTransport:
         self._writable()
         await self._drained.wait()
         if "in" not in self._descriptors:
+            self._over()
             raise anyio.BrokenResourceError
 
     def _writable(self) -> None:

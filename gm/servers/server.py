@@ -16,7 +16,8 @@ import anyio
 import anyio.to_thread
 
 from gm import __version__
-from gm.errors import GmError, Unavailable
+from gm.errors import Unavailable
+from gm.servers.calling import Gone, Unsent, call_tool
 from gm.servers.config import ServerEntry
 from gm.servers.pipes import PipeTransport, Tail, supports_pipes
 from gm.servers.sdk import import_client
@@ -31,6 +32,8 @@ ATTEMPTS = 3
 DEPTH = "GMNEW_MCP_DEPTH"
 _TAIL_SHOWN = 1_500
 _CLOSE_S = 6.0
+_RENEW_S = 30.0
+_PAGES = 100
 
 Tools = list[dict[str, Any]]
 
@@ -75,7 +78,10 @@ class Server:
         self._leave = asyncio.Event()
         self._lock = asyncio.Lock()
         self._tail = Tail()
+        self._pipes: PipeTransport | None = None
         self._renewal: asyncio.Task[None] | None = None
+        self._stale = False
+        self._list_problem: str | None = None
 
     @property
     def name(self) -> str:
@@ -92,6 +98,7 @@ class Server:
 
     async def _start(self) -> None:
         self.state, self.error = "starting", None
+        await self._stop_owner()  # two of the same server at once could be in each other's way
         missing = await self._missing()
         if missing is not None:
             self._fail("unavailable", missing)
@@ -109,7 +116,8 @@ class Server:
                     break
             else:
                 self.state = "running"
-                self._around.note(self.name, "running", tools=len(self.tools), attempts=attempt)
+                self._around.note(self.name, "running", tools=len(self.tools), attempts=attempt, **self._list_fault())
+                await self._around.tools_changed(self)
                 return
         tail = self._tail.text[-_TAIL_SHOWN:]
         budget = f"within its budget of {self.entry.startup_ms / 1000:g} s"
@@ -127,15 +135,34 @@ class Server:
         command = self.entry.command
         if command is None:
             return None
-        path = child_environment(dict(self.entry.environment)).get("PATH")
-        if shutil.which(command, path=path) is None:
-            return f"there is no {command} on PATH" if os.sep not in command else f"{command} does not exist"
+        fault = self._command_fault(command)
+        if fault is not None:
+            return fault
         for program, major in self.entry.requires.items():
             found = await _major_version(program)
             if found is None or found < major:
                 have = "is not there" if found is None else f"is version {found}"
                 return f"it needs {program} {major} or newer; {program} {have}"
         return None
+
+    def _command_fault(self, command: str) -> str | None:
+        folder = self._folder()
+        if not folder.is_dir():
+            return f"its `cwd` {folder} is no folder"
+        if not _is_path(command):
+            path = child_environment(dict(self.entry.environment)).get("PATH")
+            return None if shutil.which(command, path=path) else f"there is no {command} on PATH"
+        program = folder / command
+        if program.is_dir():
+            return f"{program} is a folder, not a program"
+        if not program.exists():
+            return f"{program} does not exist"
+        return None if shutil.which(program) else f"{program} is not executable"
+
+    def _folder(self) -> Path:
+        """Return where it runs."""
+        workspace = self._around.workspace
+        return workspace / self.entry.cwd if self.entry.cwd else workspace
 
     async def _connect(self, left: float, mode: str) -> None:
         """Connect in a task that owns the connection for its whole life.
@@ -146,14 +173,16 @@ class Server:
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._leave = asyncio.Event()
         self._tail = Tail()
+        self._pipes = None
         self._owner = asyncio.ensure_future(self._own(ready, self._leave, mode))
         done, _ = await asyncio.wait([ready, self._owner], timeout=max(0.0, left), return_when=asyncio.FIRST_COMPLETED)
         if ready in done:
             error = ready.exception()
             if error is None:
                 return
+            exited = self._exited
             await self._stop_owner()
-            raise _Ended(_cause(error), final=False)
+            raise _Ended((self._how_it_ended() if exited else "") + _cause(error), final=False)
         await self._stop_owner()
         if not done:
             raise _Ended("no answer in time", final=True)
@@ -161,22 +190,44 @@ class Server:
 
     async def _own(self, ready: asyncio.Future[None], leave: asyncio.Event, mode: str) -> None:
         """Enter the client, list the tools, then hold it open until it is left or the server has gone."""
+        client: Any = None
         try:
             async with AsyncExitStack() as stack:
                 client, transport = await self._enter(stack, mode)
                 self._client = client
-                self.tools = await list_tools(client)
+                self.tools, self._list_problem = await list_tools(client)
                 ready.set_result(None)
                 await self._hold(leave, transport)
+                self._ended(client)  # at once: what winds it up takes seconds
         except Exception as error:  # noqa: BLE001 - whatever the server or the SDK did, it is this server's failure
             if not ready.done():
                 ready.set_exception(error)
                 ready.exception()
         finally:
-            self._client = None
-            if self.state == "running":
-                self.state = "stopped"
-                self._around.note(self.name, "stopped", tail=self._tail.text[-_TAIL_SHOWN:])
+            self._ended(client)
+
+    def _ended(self, client: Any) -> None:
+        """Count a connection as over, unless it is not the present one any more."""
+        if self._client is not client:
+            return
+        self._client = None
+        if self.state == "running":
+            self.state = "stopped"
+            self._around.note(self.name, "stopped", tail=self._tail.text[-_TAIL_SHOWN:])
+
+    @property
+    def _exited(self) -> bool:
+        return self._pipes is not None and self._pipes.exited.is_set()
+
+    def _how_it_ended(self) -> str:
+        status = None if self._pipes is None else self._pipes.status
+        if status is None:
+            return ""
+        how = f"exit status {status}" if status >= 0 else f"signal {-status}"
+        return f"it ended with {how} before it had answered: "
+
+    def _list_fault(self) -> dict[str, str]:
+        return {} if self._list_problem is None else {"reason": self._list_problem}
 
     async def _hold(self, leave: asyncio.Event, transport: PipeTransport | None) -> None:
         waits = [asyncio.ensure_future(leave.wait())]
@@ -201,7 +252,9 @@ class Server:
 
         async def message(item: Any) -> None:
             if isinstance(getattr(item, "root", item), ToolListChangedNotification):
-                self._renewal = asyncio.ensure_future(self._renew())
+                self._stale = True
+                if self._renewal is None or self._renewal.done():
+                    self._renewal = asyncio.ensure_future(self._renew())
 
         handlers: Any = {"list_roots_callback": roots, "message_handler": message}
         transport, pipes = await self._transport(stack)
@@ -224,69 +277,70 @@ class Server:
             client = await stack.enter_async_context(AsyncClient(headers=dict(entry.headers), follow_redirects=True))
             return streamable_http_client(entry.url, http_client=client), None
         assert entry.command is not None
-        cwd = workspace / entry.cwd if entry.cwd else workspace
+        cwd = self._folder()
+        command = str(cwd / entry.command) if _is_path(entry.command) else entry.command
         variables = {"PLAYWRITER_PROJECT_DIR": str(workspace), **entry.environment}
         environment = child_environment({**variables, DEPTH: str(own_depth() + 1)})
         if supports_pipes():
-            argv = [entry.command, *entry.args]
-            pipes = PipeTransport(self._around.starter, argv, cwd, environment, self._tail)
+            pipes = PipeTransport(self._around.starter, [command, *entry.args], cwd, environment, self._tail)
+            self._pipes = pipes
             return pipes, pipes
         from mcp.client.stdio import StdioServerParameters, stdio_client
 
-        parameters = StdioServerParameters(command=entry.command, args=list(entry.args), env=environment, cwd=cwd)
+        parameters = StdioServerParameters(command=command, args=list(entry.args), env=environment, cwd=cwd)
         return stdio_client(parameters), None
 
     # --- use ---
 
-    async def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
         """Call a tool, starting the server again when it has exited; its result as it came.
 
         Raises:
-            Unavailable: `server_failed`, `server_timeout`, `server_gone`.
-            GmError: `tool_refused`, the server answered with a protocol error.
+            Unavailable: `server_failed`, `server_unavailable`, `server_timeout`, `server_gone`.
+            GmError: what `gm.servers.calling.call_tool` raises.
         """
-        if self.state != "running":
-            await self.start()
-        client = self._client
-        if client is None:
-            hint = "`gm servers` shows its state; the next call tries again."
-            raise Unavailable("server_failed", f"The MCP server {self.name} is not running: {self.error}", hint)
-        return await self._ask(client, tool, arguments)
-
-    async def _ask(self, client: Any, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        from mcp.shared.exceptions import MCPError
-        from mcp_types import CONNECTION_CLOSED, REQUEST_TIMEOUT, CallToolRequest, CallToolRequestParams, CallToolResult
-
-        request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=arguments))
         seconds = self.entry.timeout_ms / 1000
-        try:
-            result = await client.session.send_request(request, CallToolResult, request_read_timeout_seconds=seconds)
-        except MCPError as error:
-            if error.code == REQUEST_TIMEOUT:
-                message = f"{tool} of the server {self.name} had not answered after {seconds:g} s and was cancelled."
-                hint = f"`timeoutMs` of the entry {self.name} sets the time for one call."
-                raise Unavailable("server_timeout", message, hint) from None
-            if error.code == CONNECTION_CLOSED:
-                raise self._gone(tool) from None
-            raise GmError(
-                "tool_refused", f"{tool} of the server {self.name}: {error.message}", data=error.data
-            ) from None
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            raise self._gone(tool) from None
-        dumped: dict[str, Any] = result.model_dump(by_alias=True, mode="json", exclude_none=True)
-        return dumped
+        for _ in range(2):
+            if self._exited:
+                self._ended(self._client)
+            if self.state != "running":
+                await self.start()
+            client = self._client
+            if client is None:
+                raise self.unusable()
+            try:
+                return await call_tool(client, self.name, tool, arguments, seconds, self._around.workspace)
+            except Unsent:
+                self._ended(client)
+            except Gone:
+                raise self._gone(f"while {tool} ran") from None
+        raise self._gone(f"before {tool} was sent to it, twice")
 
-    def _gone(self, tool: str) -> Unavailable:
+    def unusable(self) -> Unavailable:
+        """Return the error of a call that finds it not running."""
+        code = "server_unavailable" if self.state == "unavailable" else "server_failed"
+        hint = "`gm servers` shows its state; the next call tries again."
+        return Unavailable(code, f"The MCP server {self.name} is not running: {self.error or self.state}", hint)
+
+    def _gone(self, when: str) -> Unavailable:
         tail = self._tail.text[-_TAIL_SHOWN:]
-        message = f"The MCP server {self.name} ended while {tool} ran" + (f"; it printed: {tail}" if tail else ".")
+        message = f"The MCP server {self.name} ended {when}" + (f"; it printed: {tail}" if tail else ".")
         return Unavailable("server_gone", message, "The next call starts it again; see first what it has done.")
 
     async def _renew(self) -> None:
-        client = self._client
-        if client is None:
-            return
-        self.tools = await list_tools(client)
-        await self._around.tools_changed(self)
+        """List the tools again, until no notice has come meanwhile."""
+        while self._stale and (client := self._client) is not None:
+            self._stale = False
+            try:
+                with anyio.fail_after(_RENEW_S):
+                    self.tools, self._list_problem = await list_tools(client)
+            except Exception as error:  # noqa: BLE001 - whatever the server did, its tools stay those of before
+                reason = f"its list of tools could not be renewed: {_cause(error)}"
+                self._around.note(self.name, self.state, tools=len(self.tools), reason=reason)
+                return
+            if self._list_problem is not None:
+                self._around.note(self.name, self.state, tools=len(self.tools), **self._list_fault())
+            await self._around.tools_changed(self)
 
     # --- end ---
 
@@ -320,22 +374,31 @@ def _cause(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
-async def list_tools(client: Any) -> Tools:
-    """Return all tools of a server, page by page."""
+def _is_path(command: str) -> bool:
+    return os.sep in command or "/" in command
+
+
+async def list_tools(client: Any) -> tuple[Tools, str | None]:
+    """Return all tools of a server, page by page, and why the list may lack some, None when it does not."""
     from mcp_types import ListToolsRequest, ListToolsResult, PaginatedRequestParams
 
     if client.server_capabilities.tools is None and client.protocol_version < "2026":
-        return []
-    tools: Tools = []
+        return [], None
+    tools: dict[str, dict[str, Any]] = {}
     cursor: str | None = None
-    for _ in range(100):
+    seen: set[str] = set()
+    for _ in range(_PAGES):
         params = PaginatedRequestParams(cursor=cursor) if cursor else None
         page = await client.session.send_request(ListToolsRequest(params=params), ListToolsResult)
-        tools += [tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in page.tools]
+        for tool in page.tools:
+            tools.setdefault(tool.name, tool.model_dump(by_alias=True, mode="json", exclude_none=True))
         cursor = page.next_cursor
         if not cursor:
-            break
-    return tools
+            return list(tools.values()), None
+        if cursor in seen:
+            return list(tools.values()), f"its list of tools does not end: it gave the cursor {cursor!r:.80} twice"
+        seen.add(cursor)
+    return list(tools.values()), f"its list of tools does not end: the first {_PAGES} pages are used"
 
 
 async def _major_version(program: str) -> int | None:

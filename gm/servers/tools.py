@@ -148,6 +148,10 @@ def _parsed(text: str) -> Any:
     if not stripped or stripped[0] not in '{["-0123456789tfn':
         return text
     try:
-        return json.loads(stripped)
+        return json.loads(stripped, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         return text
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")

@@ -116,7 +116,7 @@ def answer(frame: dict[str, Any]) -> None:
             "serverInfo": {"name": "odd", "version": "1"},
         }
     elif method == "tools/list":
-        result = {"tools": TOOLS}
+        result = {"tools": TOOLS, **({"nextCursor": "again"} if MODE == "endless" else {})}
     elif method == "tools/call":
         params = frame["params"]
         result = call(params["name"], params.get("arguments") or {}, request_id)
@@ -140,6 +140,8 @@ def main() -> None:
     if MODE == "exits-always":
         print("no, thank you", file=sys.stderr, flush=True)
         sys.exit(5)
+    if MODE == "grows" and starts() > 1:
+        TOOLS.append(tool("later"))
     if MODE == "prints":
         print("Welcome to the server!\nListening on stdio\n\x00\xff", flush=True)
     if MODE == "grandchildren":
