@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 from urllib.parse import unquote_to_bytes, urlsplit
 
 import anyio
@@ -20,8 +20,11 @@ import anyio
 from gm import __version__
 from gm.errors import GmError, Unavailable, UsageError
 from gm.verbs.context import VerbContext
+from gm.verbs.encodings import text_encoding
 from gm.verbs.git_process import seconds
+from gm.verbs.keeping import keep
 from gm.verbs.registry import verb
+from gm.verbs.threads import in_thread
 
 if TYPE_CHECKING:
     import httpx2
@@ -31,6 +34,10 @@ _HEAD_CHARACTERS = 2_000
 _MAX_BYTES = 256 * 1024 * 1024
 _REDIRECTS = 100_000
 """No cap in practice: a circle ends with the call's time."""
+
+_LAYERS = 5
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
 
 _TEXT = re.compile(r"text/|[^;]*(?:json|xml|javascript|ecmascript|yaml|toml|csv|x-sh|x-www-form-urlencoded)", re.I)
 
@@ -52,6 +59,8 @@ class FetchResult(TypedDict, total=False):
     binary: bool
     blob: str
     path: str
+    storedSize: int
+    redacted: bool
     head: str
     partial: bool
     reason: str
@@ -74,12 +83,14 @@ async def fetch(
     Returns:
         `status`, `ok` (2xx), `url` (the final one), `redirects`, `headers` (lower case), `mime`, `size` (bytes,
         unpacked), `sha256`, `ms`; for text `encoding` and `text`, or over 100 KB `head` (2,000 characters), `blob` (its
-        sha256, UTF-8) and `path` (for read_file); `replaced: true` when bytes did not fit the encoding; for anything
-        else `binary: true` with `blob` and `path`. `partial: true` with `reason` (timeout, connection_lost,
+        sha256, UTF-8), `storedSize` and `path` (for read_file); `replaced: true` when bytes did not fit the encoding;
+        for anything else `binary: true` with `blob`, `storedSize` and `path`. `redacted: true`: the stored file is not
+        what came, the value of a secret was taken out of it. `partial: true` with `reason` (timeout, connection_lost,
         bad_compression, too_large: over 256 MB) when only a part came.
 
     Errors:
         bad_url: no URL, or a scheme other than http, https and data.
+        bad_header: a header's name or value is none, or is not ASCII.
         host_unknown: the host's name cannot be resolved (also without a network).
         connection_failed: nothing answers there.
         tls_failed: the certificate is not trusted, or TLS failed.
@@ -92,7 +103,14 @@ async def fetch(
     limit = seconds(timeout_ms)
     started = time.monotonic()
     scheme = _scheme(url)
-    reply = _data(url) if scheme == "data" else await _get(url, headers or {}, limit)
+    reply = _data(url) if scheme == "data" else await _get(url, _checked(headers or {}), limit)
+    result = await in_thread(lambda: _answer(ctx, reply))
+    result["ms"] = round((time.monotonic() - started) * 1000)
+    return result
+
+
+def _answer(ctx: VerbContext, reply: _Reply) -> FetchResult:
+    _unpack(reply)
     result = FetchResult(
         url=reply.url,
         status=reply.status,
@@ -105,15 +123,27 @@ async def fetch(
     )
     if reply.reason:
         result["partial"], result["reason"] = True, reply.reason
-    await anyio.to_thread.run_sync(_put_body, ctx, result, reply)
-    result["ms"] = round((time.monotonic() - started) * 1000)
+    _put_body(ctx, result, reply)
     return result
+
+
+def _checked(headers: Mapping[str, str]) -> dict[str, str]:
+    checked = {}
+    for name, value in headers.items():
+        checked[name] = value = value.strip(" \t")
+        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+            raise UsageError(
+                "bad_header",
+                f"The header {name[:200]!a} is none, or its value holds a control character or one that is not ASCII.",
+                "Percent-encode such a value, or encode it as its server wants it.",
+            )
+    return checked
 
 
 def _scheme(url: str) -> str:
     try:
         parts = urlsplit(url)
-        host = parts.hostname
+        host, _ = parts.hostname, parts.port
     except ValueError as error:
         raise UsageError("bad_url", f"{url[:200]!r} is no URL: {error}.") from None
     scheme = parts.scheme.lower()
@@ -186,12 +216,18 @@ async def _get(url: str, headers: Mapping[str, str], limit: float) -> _Reply:
             message = f"{url[:200]} gave no reply within {limit:g} s."
             raise Unavailable("timeout", message, "Give it more time (`timeoutMs`).") from None
         reply.reason = "timeout"
-    except (httpx2.HTTPError, httpx2.InvalidURL, ssl.SSLError, OSError, ValueError) as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError, OverflowError, ExceptionGroup) as error:
         if reply is None:
-            raise _failure(url, error) from None
+            raise _failure(url, _first(error)) from None
         reply.reason = "connection_lost"
-    _unpack(reply)
     return reply
+
+
+def _first(error: Exception) -> Exception:
+    """Return the first error that a group of them holds, as tasks that connect side by side raise them."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 def _begun(response: httpx2.Response) -> _Reply:
@@ -205,7 +241,9 @@ def _failure(url: str, error: Exception) -> GmError:
     where = url[:200]
     chain = [error, error.__cause__, error.__context__]
     told = " ".join(f"{type(link).__name__} {link}" for link in chain if link is not None)
-    if isinstance(error, httpx2.InvalidURL | httpx2.UnsupportedProtocol | ValueError):
+    if isinstance(error, httpx2.LocalProtocolError):
+        return UsageError("bad_header", f"The request to {where} cannot be sent: {text}.", "Leave out such a header.")
+    if isinstance(error, httpx2.InvalidURL | httpx2.UnsupportedProtocol | ValueError | OverflowError):
         return UsageError("bad_url", f"{where!r}, or where it leads, cannot be asked: {text}.")
     if "CERTIFICATE" in told.upper() or "SSL" in told.upper():
         message = f"{where}: TLS failed: {text}."
@@ -219,22 +257,31 @@ def _failure(url: str, error: Exception) -> GmError:
 
 
 def _unpack(reply: _Reply) -> None:
-    """Undo the reply's compression; what is not compressed as it says stays as it came."""
-    packing = reply.headers.get("content-encoding", "").strip().lower()
-    raw = bytes(reply.raw)
+    """Undo the reply's compression, the last layer first; what is not compressed as it says stays as it came."""
+    layers = [name.strip().lower() for name in reply.headers.get("content-encoding", "").split(",")]
+    layers = [name for name in layers if name not in ("", "identity")]
+    body = reply.body or bytes(reply.raw)
     reply.raw.clear()
-    if packing in ("gzip", "x-gzip", "deflate") and raw:
-        for window in (47, -15) if packing == "deflate" else (47,):
-            unpacked, whole = _inflate(raw, window)
-            if unpacked is not None:
-                reply.body = unpacked
-                if not whole and not reply.reason:
-                    reply.reason = "too_large" if len(unpacked) >= _MAX_BYTES else "bad_compression"
-                return
-        reply.reason = reply.reason or "bad_compression"
-    elif packing not in ("", "identity") and raw:
-        reply.reason = reply.reason or "bad_compression"
-    reply.body = raw
+    if len(layers) > _LAYERS:
+        layers, reply.reason = [], reply.reason or "bad_compression"
+    for packing in reversed(layers if body else []):
+        unpacked, whole = _unpacked(body, packing)
+        if unpacked is None:
+            reply.reason = reply.reason or "bad_compression"
+            break
+        body = unpacked
+        if not whole and not reply.reason:
+            reply.reason = "too_large" if len(body) >= _MAX_BYTES else "bad_compression"
+    reply.body = body
+
+
+def _unpacked(data: bytes, packing: str) -> tuple[bytes | None, bool]:
+    if packing in ("gzip", "x-gzip"):
+        return _inflate(data, 47)
+    if packing != "deflate":
+        return None, False
+    found = _inflate(data, 47)
+    return _inflate(data, -15) if found[0] is None else found
 
 
 def _inflate(raw: bytes, window: int) -> tuple[bytes | None, bool]:
@@ -270,8 +317,12 @@ def _put_body(ctx: VerbContext, result: FetchResult, reply: _Reply) -> None:
     else:
         result["binary"] = True
         data = reply.body
-    result["blob"] = ctx.run.log.blobs.put(data)
-    result["path"] = ctx.show(ctx.run.log.blobs.path(result["blob"]))
+    blobs = ctx.run.log.blobs
+    kept = keep(blobs, data)
+    result["blob"], result["storedSize"] = kept.sha256, kept.size
+    result["path"] = ctx.show(blobs.path(kept.sha256))
+    if kept.redacted:
+        result["redacted"] = True
 
 
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
@@ -298,7 +349,7 @@ def _decode(body: bytes, content_type: str) -> tuple[str, str, bool] | None:
 def _fits(body: bytes, encoding: str) -> bool:
     try:
         body.decode(encoding)
-    except UnicodeDecodeError:
+    except UnicodeError:
         return False
     return True
 
@@ -316,10 +367,5 @@ def _charset_within(body: bytes) -> str | None:
 
 def _known(name: str) -> str | None:
     """Return Python's name of an encoding of text, as browsers understand it; None for an unknown one."""
-    try:
-        found: Any = codecs.lookup(name)
-    except LookupError:
-        return None
-    if not getattr(found, "_is_text_encoding", True):
-        return None
-    return "cp1252" if found.name in ("iso8859-1", "ascii") else str(found.name)
+    found = text_encoding(name)
+    return "cp1252" if found in ("iso8859-1", "ascii") else found
