@@ -29,9 +29,14 @@ from gm.system.program import self_command
 
 _LARGE_BYTES = 64 * 1024
 _MESSAGE_BYTES = 64 * 1024
-_QUICK_DEATH_S = 2.0
-_QUICK_DEATHS = 3
-_PAUSE_S = 5.0
+_DEATHS = 3
+_DEATHS_S = 10.0
+_PAUSE_S = 1.0
+"""After three deaths within ten seconds, with no call between that ran well, the next start waits so long."""
+
+_WAIT_S = 5.0
+"""A call that no fork server has taken for so long is given up when the next one dies."""
+
 _CLOSE_S = 2.0
 KILLED = -int(signal.SIGKILL)
 
@@ -41,18 +46,24 @@ class Forked:
 
     Attributes:
         number: the call's number; its tag is `<fork server>.<number>`.
+        message: what the fork server is told; None once it has taken it.
+        descriptors: copies of what goes with it, until then.
+        since: when the call was made.
         exited: its exit status, negative for the signal that killed it.
         orphaned: it ended because the fork server died.
     """
 
-    def __init__(self, server: _Server, number: int) -> None:
+    def __init__(self, number: int, message: dict[str, Any], descriptors: Sequence[int]) -> None:
         loop = asyncio.get_running_loop()
         self.number = number
+        self.message: dict[str, Any] | None = {**message, "id": number}
+        self.descriptors = [os.dup(descriptor) for descriptor in descriptors]
+        self.since = time.monotonic()
+        self.server: _Server | None = None
         self.orphaned = False
         self.started: asyncio.Future[int] = loop.create_future()
         self.exited: asyncio.Future[int] = loop.create_future()
         self._gone: asyncio.Future[None] | None = None
-        self._server = server
 
     @property
     def pid(self) -> int:
@@ -69,8 +80,8 @@ class Forked:
 
     async def end(self, grace: float = TERM_GRACE_S) -> None:
         """End the whole tree: TERM to the group, `grace` seconds, then KILL to all that came out of it."""
-        if not self.exited.done() and grace > 0:
-            self._server.send({"op": "signal", "id": self.number, "signal": int(signal.SIGTERM)})
+        if not self.exited.done() and grace > 0 and self.server is not None:
+            self.server.send({"op": "signal", "id": self.number, "signal": int(signal.SIGTERM)})
             await asyncio.wait([self.exited], timeout=grace)
         await self.kill()
 
@@ -78,15 +89,16 @@ class Forked:
         """Kill all that came out of it, now; the future is done when nothing is left."""
         if self._gone is None:
             self._gone = asyncio.get_running_loop().create_future()
-            if self._server.alive:
+            if self.server is not None and self.server.alive:
                 pid = self.started.result() if self.started.done() and not self.started.exception() else 0
-                self._server.send({"op": "end", "id": self.number, "pid": pid})
+                self.server.send({"op": "end", "id": self.number, "pid": pid})
             else:
-                self._gone.set_result(None)
+                self.lost()
         return self._gone
 
     def told(self, message: dict[str, Any]) -> bool:
         """Take a message of the fork server; False when nothing more is to come."""
+        self._taken()
         if "errno" in message:
             _resolve(self.exited, 127)
             if not self.started.done():
@@ -103,12 +115,25 @@ class Forked:
             return False
         return True
 
+    def _taken(self) -> None:
+        self.message = None
+        for descriptor in self.descriptors:
+            os.close(descriptor)
+        self.descriptors = []
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether another fork server may take it: none has, it is wanted, and it has not waited too long."""
+        return self.message is not None and self._gone is None and time.monotonic() - self.since < _WAIT_S
+
     def lost(self) -> None:
-        """The fork server died, and this process with it."""
+        """The fork server died, and this process with it; or none has taken it."""
+        untaken = self.message is not None
+        self._taken()
         if not self.started.done():
-            self.started.set_exception(_died())
+            self.started.set_exception(_failed() if untaken else _died())
             self.started.exception()
-        self.orphaned = not self.exited.done()
+        self.orphaned = not untaken and not self.exited.done()
         _resolve(self.exited, KILLED)
         if self._gone is not None:
             _resolve(self._gone, None)
@@ -121,7 +146,13 @@ def _resolve(future: asyncio.Future[Any], value: Any) -> None:
 
 def _died() -> Unavailable:
     message = "The process from which gm starts others has died; what it had started ended with it."
-    return Unavailable("process_host_died", message, "It was started again: make the call once more.")
+    hint = "It is started again. Look at what the call has done before it is made once more."
+    return Unavailable("process_host_died", message, hint)
+
+
+def _failed() -> Unavailable:
+    message = "The process from which gm starts others could not be started in time; the call has done nothing."
+    return Unavailable("process_host_failed", message, "Make the call again; gm's stderr says why it failed.")
 
 
 class _Server:
@@ -146,8 +177,15 @@ class _Server:
         self._queue: deque[tuple[bytes, list[int]]] = deque()
         self.calls: dict[int, Forked] = {}
         self.alive = True
-        self.born = time.monotonic()
+        self.served = False
         self._loop.add_reader(ours.fileno(), self._read)
+
+    def take(self, call: Forked) -> None:
+        """Tell the server of a call that none has taken yet."""
+        assert call.message is not None
+        call.server = self
+        self.calls[call.number] = call
+        self.send(call.message, call.descriptors)
 
     def send(self, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
         """Send a message with copies of `descriptors`, now or as soon as there is room."""
@@ -191,12 +229,15 @@ class _Server:
                 data = self._control.recv(_MESSAGE_BYTES)
             except BlockingIOError:
                 return
+            except ConnectionResetError:  # it died with messages unread; what it has told is read first
+                continue
             except OSError:
                 data = b""
             if not data:
                 self._dead()
                 return
             message = json.loads(data)
+            self.served = self.served or "exit" in message or "gone" in message
             call = self.calls.get(message["id"])
             if call is not None and not call.told(message):
                 self.calls.pop(message["id"], None)
@@ -207,10 +248,11 @@ class _Server:
             self.process.kill()
         self.process.wait()
         self._loop.run_in_executor(None, kill_tagged, f"{self.process.pid}.")
-        self._owner.server_died(self)
-        for call in list(self.calls.values()):
-            call.lost()
-        self.calls.clear()
+        calls, self.calls = list(self.calls.values()), {}
+        self._owner.server_died(self, [call for call in calls if call.can_go_on])
+        for call in calls:
+            if call.server is self:
+                call.lost()
 
     def reap(self) -> None:
         """Wait for the server's end, after `release`; kill it should it take longer than two seconds."""
@@ -255,7 +297,9 @@ class ForkClient:
     def __init__(self) -> None:
         self._server: _Server | None = None
         self._numbers = itertools.count(1)
-        self._deaths: deque[float] = deque(maxlen=_QUICK_DEATHS)
+        self._deaths: deque[float] = deque(maxlen=_DEATHS)
+        self._held: list[Forked] = []
+        self._pause: asyncio.TimerHandle | None = None
         self._closing = False
 
     async def __aenter__(self) -> Self:
@@ -265,6 +309,11 @@ class ForkClient:
     async def __aexit__(self, *_: object) -> None:
         self._closing = True
         server, self._server = self._server, None
+        if self._pause is not None:
+            self._pause.cancel()
+        held, self._held = self._held, []
+        for call in held:
+            call.lost()
         if server is None:
             return
         server.release()
@@ -277,33 +326,42 @@ class ForkClient:
         """The process id of the fork server that serves now."""
         return self._server.process.pid if self._server is not None else None
 
-    def server_died(self, server: _Server) -> None:
-        """Start the next one, unless it dies as soon as it is started."""
+    def server_died(self, server: _Server, untaken: Sequence[Forked]) -> None:
+        """Start the next one, at once or after a pause, which takes the calls that this one has not taken."""
         if server is not self._server:
             return
         self._server = None
-        if time.monotonic() - server.born < _QUICK_DEATH_S:
-            self._deaths.append(time.monotonic())
-        if not self._closing and not self._hopeless():
-            self._server = _Server(self)
+        for call in untaken:
+            call.server = None
+        self._held.extend(untaken)
+        now = time.monotonic()
+        if server.served:
+            self._deaths.clear()
+        self._deaths.append(now)
+        if len(self._deaths) == _DEATHS and now - self._deaths[0] < _DEATHS_S:
+            self._restart_later()
+        else:
+            self._restart()
 
-    def _hopeless(self) -> bool:
-        return len(self._deaths) == _QUICK_DEATHS and time.monotonic() - self._deaths[-1] < _PAUSE_S
+    def _restart_later(self) -> None:
+        self._pause = asyncio.get_running_loop().call_later(_PAUSE_S, self._restart)
 
-    def _current(self) -> _Server:
-        if self._server is None:
-            if self._closing or self._hopeless():
-                message = "The process from which gm starts others cannot be started; its stderr says why."
-                raise Unavailable("process_host_failed", message, "See .gm/runs/<run>/stderr.log.")
+    def _restart(self) -> None:
+        self._pause = None
+        held, self._held = self._held, []
+        try:
             self._server = _Server(self)
-        return self._server
+        except OSError:  # no further process or descriptor for now
+            self._held = [call for call in held if call.can_go_on]
+            self._restart_later()
+        for call in held:
+            if not call.can_go_on:
+                call.lost()
+            elif self._server is not None:
+                self._server.take(call)
 
     def start_body(self, channel: int, output: int, errors: int) -> Forked:
-        """Give a body's descriptors to the child that waits; they stay the caller's to close.
-
-        Raises:
-            Unavailable: the fork server cannot be started.
-        """
+        """Give a body's descriptors to the child that waits; they stay the caller's to close."""
         return self._send({"op": "body"}, (channel, output, errors))
 
     async def start(
@@ -320,7 +378,7 @@ class ForkClient:
 
         Raises:
             OSError: the program or the folder does not exist, or the system refuses.
-            Unavailable: the fork server died meanwhile.
+            Unavailable: the fork server died meanwhile, or none could be started.
         """
         message = {"op": "start", "argv": list(argv), "cwd": str(cwd), "environment": dict(environment)}
         forked = self._send(message, (stdin, stdout, stderr))
@@ -334,8 +392,11 @@ class ForkClient:
         return forked
 
     def _send(self, message: dict[str, Any], descriptors: Sequence[int]) -> Forked:
-        server = self._current()
-        forked = Forked(server, next(self._numbers))
-        server.calls[forked.number] = forked
-        server.send({**message, "id": forked.number}, descriptors)
+        forked = Forked(next(self._numbers), message, descriptors)
+        if self._server is not None:
+            self._server.take(forked)
+        elif self._closing:
+            forked.lost()
+        else:
+            self._held.append(forked)
         return forked

@@ -10,7 +10,8 @@ Messages are JSON datagrams on a SEQPACKET socket, one message each, with file d
                       {"op": "signal", "id", "signal"}      signal the process's group
                       {"op": "end", "id", "pid"}            kill all that came out of the call
                       a message over 64 KiB comes as {"op": "large"} + a memory file that holds it + its descriptors
-    server → worker   {"id", "pid"}  {"id", "errno"}        the start's outcome (of a body only when it failed)
+    server → worker   {"id", "taken": true}                 before it acts on a `body` or `start`
+                      {"id", "pid"}  {"id", "errno"}        the start's outcome (of a body only when it failed)
                       {"id", "exit"}                        the process itself ended, negative for a signal
                       {"id", "gone": true, "exit"?}         after `end`: nothing is left of it
 
@@ -148,6 +149,8 @@ class ForkServer:
 
     def _obey(self, message: dict[str, Any], descriptors: list[int]) -> None:
         number = message["id"]
+        if message["op"] in ("body", "start"):
+            self._send({"id": number, "taken": True})
         try:
             if message["op"] == "body":
                 self._start_body(number, descriptors)

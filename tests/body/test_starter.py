@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from gm.body import forkclient
 from gm.body.forkclient import ForkClient, Forked
 from gm.errors import Unavailable
 from tests.body.conftest import Play, Stage, is_alive, until
@@ -146,12 +147,11 @@ def test_a_dead_fork_server_ends_its_programs_and_a_new_one_starts_others(play_f
         first = client.server_pid
         assert first is not None
         os.kill(first, signal.SIGSTOP)
-        held = asyncio.ensure_future(start(client, ["true"], stage.workspace, output))
+        held = asyncio.ensure_future(start(client, ["sh", "-c", "echo once"], stage.workspace, output))
         await asyncio.sleep(0.05)
         os.kill(first, signal.SIGKILL)
-        with pytest.raises(Unavailable) as raised:
-            await asyncio.wait_for(held, 10)
-        assert raised.value.code == "process_host_died" and "once more" in raised.value.hint
+        assert await (await asyncio.wait_for(held, 10)).wait() == 0, "what the first had not taken the next one takes"
+        assert output.read_text() == "once\n"
         assert await asyncio.wait_for(child.wait(), 10) == -signal.SIGKILL
         await child.end()
         assert await (await start(client, ["true"], stage.workspace, output)).wait() == 0
@@ -159,7 +159,23 @@ def test_a_dead_fork_server_ends_its_programs_and_a_new_one_starts_others(play_f
     play_forked(scene)
 
 
-def test_a_fork_server_that_cannot_live_is_not_started_for_ever(play_forked: Play) -> None:
+def test_bodies_and_programs_go_on_however_often_the_fork_server_is_killed(play_forked: Play) -> None:
+    async def scene(stage: Stage) -> None:
+        client, output = client_of(stage), stage.workspace / "out"
+        seen = set()
+        for number in range(10):
+            pid = client.server_pid
+            assert pid is not None
+            seen.add(pid)
+            os.kill(pid, signal.SIGKILL)
+            assert await asyncio.wait_for(stage.value(f"{number}"), 10) == number
+            assert await (await start(client, ["true"], stage.workspace, output)).wait() == 0
+        assert len(seen) == 10
+
+    play_forked(scene)
+
+
+def test_after_three_deaths_at_once_a_call_waits_for_the_next_start(play_forked: Play) -> None:
     async def scene(stage: Stage) -> None:
         client = client_of(stage)
         for _ in range(3):
@@ -167,9 +183,45 @@ def test_a_fork_server_that_cannot_live_is_not_started_for_ever(play_forked: Pla
             assert pid is not None
             os.kill(pid, signal.SIGKILL)
             await until(lambda pid=pid: client.server_pid != pid)
-        assert client.server_pid is None
-        error = await stage.error("1")
-        assert error["code"] == "process_host_failed"
+        assert client.server_pid is None, "no processor time for what dies as soon as it is started"
+        assert await asyncio.wait_for(stage.value("1"), 10) == 1
+        (_, second) = await asyncio.gather(stage.value("2"), stage.value("3"))
+        assert second == 3
+
+    play_forked(scene)
+
+
+def test_a_fork_server_that_cannot_live_fails_calls_after_a_while(
+    play_forked: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(stage: Stage) -> None:
+        client, output = client_of(stage), stage.workspace / "out"
+        monkeypatch.setattr(forkclient, "self_command", lambda *arguments: [sys.executable, "-c", ""])
+        monkeypatch.setattr(forkclient, "_PAUSE_S", 0.2)
+        monkeypatch.setattr(forkclient, "_WAIT_S", 1.0)
+        assert client.server_pid is not None
+        os.kill(client.server_pid, signal.SIGKILL)
+        with pytest.raises(Unavailable) as raised:
+            await asyncio.wait_for(start(client, ["true"], stage.workspace, output), 10)
+        assert raised.value.code == "process_host_failed" and "<run>" not in raised.value.hint
+        error = await asyncio.wait_for(stage.error("1"), 10)
+        assert "could not be started" in error["message"]
+        monkeypatch.undo()
+        assert await asyncio.wait_for(stage.value("2"), 10) == 2
+
+    play_forked(scene)
+
+
+def test_a_program_that_had_begun_is_not_begun_twice(play_forked: Play) -> None:
+    async def scene(stage: Stage) -> None:
+        client, output = client_of(stage), stage.workspace / "out"
+        child = await start(client, ["sh", "-c", "echo begun; sleep 300"], stage.workspace, output)
+        await until(lambda: output.read_text() == "begun\n")
+        assert client.server_pid is not None
+        os.kill(client.server_pid, signal.SIGKILL)
+        assert await asyncio.wait_for(child.wait(), 10) == -signal.SIGKILL
+        assert await stage.value("1") == 1
+        assert output.read_text() == "begun\n"
 
     play_forked(scene)
 
