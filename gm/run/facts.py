@@ -10,6 +10,7 @@ from gm.run.run import Run
 from gm.work.board import Board, read_board
 from gm.work.gitstate import GitState, read_git_state
 from gm.work.rows import Broken, Row
+from gm.work.stale import StaleCommit, stale_commits
 from gm.work.unknowns import Unknown
 from gm.work.witness import Stale, stale_witnesses
 
@@ -49,6 +50,7 @@ class Facts:
         jobs: those that run, and those that ended and were not looked at.
         last_check: the latest shell, job exit or CI event.
         stale: witnesses older than a file that they speak of.
+        stale_before: those of rows that earlier runs resolved.
     """
 
     board: Board
@@ -57,6 +59,7 @@ class Facts:
     jobs: tuple[Job, ...]
     last_check: Event | None
     stale: tuple[Stale, ...] = field(default=())
+    stale_before: tuple[StaleCommit, ...] = field(default=())
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -82,8 +85,18 @@ def gather_facts(run: Run) -> Facts:
         git = read_git_state(run.workspace)
     except GmError as error:
         reason = error.message
-    stale = stale_witnesses(run.log.events(kinds={"row"}).events, run.workspace, run.digests)
-    return Facts(board, git, reason, read_jobs(run), _last_check(run), tuple(stale))
+    changes = run.log.events(kinds={"row"}).events
+    stale = stale_witnesses(changes, run.workspace, run.digests)
+    before = () if git is None else _stale_before(run, board, git, changes)
+    return Facts(board, git, reason, read_jobs(run), _last_check(run), tuple(stale), before)
+
+
+def _stale_before(run: Run, board: Board, git: GitState, changes: list[Event]) -> tuple[StaleCommit, ...]:
+    covered = {str(event.get("id")) for event in changes if event.get("op") == "resolve"}
+    try:
+        return tuple(stale_commits(board.rows, covered, git.root, git.prefix, run.commits))
+    except GmError:
+        return ()
 
 
 def read_jobs(run: Run) -> tuple[Job, ...]:

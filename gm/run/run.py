@@ -9,6 +9,7 @@ from typing import Any
 
 from gm.errors import Refused
 from gm.run.log import Log
+from gm.work.stale import CommitBlobs
 from gm.work.witness import Digests
 
 
@@ -48,6 +49,7 @@ class Run:
         log: the run's log.
         progress: where its steps stand.
         digests: sha256 of files, kept so that nothing is read twice.
+        commits: what commits left, kept so that git is asked once.
     """
 
     def __init__(self, folder: Path, workspace: Path, log: Log) -> None:
@@ -57,6 +59,7 @@ class Run:
         self.log = log
         self.progress = Progress()
         self.digests = Digests()
+        self.commits = CommitBlobs()
 
     @classmethod
     def begin(cls, folder: Path, workspace: Path, *, secrets: Mapping[str, str], about: Mapping[str, Any]) -> Run:

@@ -26,6 +26,7 @@ _FOCUS_EVENTS = 4
 _STALLED_STEPS = 30
 _STUCK_STEPS = 10
 _FEW_STEPS = 2
+_STALE_BEFORE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +146,9 @@ def _warnings(run: Run, facts: Facts, since: Sequence[Event], focus: str | None)
     if repeated:
         warnings.append(repeated)
     warnings += _stalls(run, focus)
+    warnings += [f"{stale.text()}; run its check again" for stale in facts.stale_before[:_STALE_BEFORE]]
+    if len(facts.stale_before) > _STALE_BEFORE:
+        warnings.append(f"{len(facts.stale_before) - _STALE_BEFORE} more rows of earlier runs have stale witnesses")
     return warnings
 
 

@@ -26,7 +26,7 @@ from gm.run.rules import RULES
 from gm.run.run import Run
 from gm.run.situation import Surroundings, gather
 from gm.run.store import prepare_state_folder
-from gm.work.rows import add_row, park_row
+from gm.work.rows import add_row, park_row, resolve_row
 from gm.work.unknowns import add_unknown
 
 EMPTY = Situation(
@@ -254,3 +254,28 @@ def test_few_steps_left_suggest_a_hand_off_and_none_only_finish(run: Run) -> Non
     assert "hand off" in look(run).next
     run.progress.steps = run.progress.step + 1
     assert look(run).next.startswith("No step is left")
+
+
+def test_a_witness_of_an_earlier_run_that_went_stale_is_warned_of_by_the_next_run(run: Run) -> None:
+    def git(*arguments: str) -> str:
+        who = ("-c", "user.name=Ada", "-c", "user.email=ada@localhost")
+        done = subprocess.run(["git", *who, *arguments], cwd=run.workspace, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    (run.workspace / "a.txt").write_text("1\n")
+    git("add", "a.txt")
+    git("commit", "-q", "-m", "One")
+    row, _ = add_row(run.workspace, "A row")
+    resolve_row(run.workspace, row.id, event=7, commit=git("rev-parse", "HEAD"))
+    later = Run.begin(run.folder.parent / "20261201-120000-abcd", run.workspace, secrets={}, about={})
+    later.progress.task = "another task"
+    try:
+        assert not [w for w in look(later).warnings if "stale" in w]
+        (run.workspace / "a.txt").write_text("2\n")
+        (warning,) = [w for w in look(later).warnings if "stale" in w]
+        assert f"the witness of {row.id} (of an earlier run" in warning
+        assert "a.txt changed" in warning
+        later.record("row", op="resolve", id=row.id, event=9, covers={})
+        assert not [w for w in look(later).warnings if "stale" in w]
+    finally:
+        later.close()
