@@ -157,17 +157,17 @@ def no_effect(context: FileContext, node: s.ExpressionStatement) -> Iterator[Fin
 @rule(
     "feather/gm1028", "An accessor fits what it works on.",
     bad="var m = ds_map_create();\nm[| 0] = 1;\n", good='var m = ds_map_create();\nm[? "a"] = 1;\n',
-    fixed="var m = ds_map_create();\nm[? 0] = 1;\n", recommended=True, nodes=(s.Index,),
+    recommended=True, nodes=(s.Index,),
 )  # fmt: skip
 def wrong_accessor(context: FileContext, node: s.Index) -> Iterator[Finding]:
-    """Find accessors on a local variable that holds another kind of data structure, and only that."""
+    """Find accessors on a local variable that holds another kind of data structure; the fix reads something else."""
     if not isinstance(node.object, s.Identifier) or context.token(node.open) not in _MAKERS.values():
         return
     made = context.makers_of(context.function_of(node)).get(node.object.text, frozenset())
     right = _MAKERS.get(next(iter(made))) if len(made) == 1 else None
     if right is not None and context.token(node.open) != right:
         edits = [context.replace_token(node.open, right)]
-        yield context.finding(node, f"'{node.object.text}' wants the accessor {right}", edits)
+        yield context.finding(node, f"'{node.object.text}' wants the accessor {right}", edits, unsafe=True)
 
 
 def _argument_numbers(context: FileContext, body: s.Node) -> dict[int, s.Identifier]:
