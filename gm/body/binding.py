@@ -28,13 +28,15 @@ class Verbs:
 
     Args:
         link: the body's channel.
-        table: the line with the verbs, `{name: [[wire parameters], signature, summary]}`, parsed on first use.
+        table: the line with the verbs, `{name: [[wire parameters], signature, summary]}`, and with the beginnings of
+            names that only the worker can tell yet; parsed on first use.
     """
 
     def __init__(self, link: Link, table: bytes) -> None:
         self._link = link
         self._raw = table
         self._table: dict[str, tuple[list[str], str, str]] | None = None
+        self._awaited: tuple[str, ...] = ()
         self._numbers = itertools.count(1)
         self._waiting: dict[int, tuple[asyncio.AbstractEventLoop, asyncio.Future[Any], int]] = {}
         self._thread = threading.get_ident()
@@ -43,8 +45,13 @@ class Verbs:
     def table(self) -> dict[str, tuple[list[str], str, str]]:
         """Parameters, signature and summary of every verb."""
         if self._table is None:
-            self._table = json.loads(self._raw)["verbs"]
+            told = json.loads(self._raw)
+            self._table, self._awaited = told["verbs"], tuple(told.get("awaited", ()))
         return self._table
+
+    def may_come(self, name: str) -> bool:
+        """Whether a name that is not in the table belongs to a server that did not run when the body began."""
+        return name not in self.table and name.startswith(self._awaited)
 
     async def call(self, verb: str, arguments: dict[str, Any]) -> Any:
         """Call a verb and return its result.
@@ -67,15 +74,16 @@ class Verbs:
 
     def documentation(self, verb: str) -> str:
         """Return a verb's documentation; blocks until the worker has answered."""
+        known = verb if self.may_come(verb) else self.table[verb][1]
         if threading.get_ident() != self._thread:
-            return self.table[verb][1]
+            return known
         number = next(self._numbers)
         self._link.send({"help": number, "verb": verb})
         while True:
             line = self._link.read_line()
             answer = json.loads(line)
             if answer.get("id") == number:
-                return str(answer.get("ok") or self.table[verb][1])
+                return str(answer.get("ok") or known)
             self.receive(line)
 
     def receive(self, line: bytes) -> None:
@@ -122,6 +130,11 @@ class VerbFunction:
     def _arguments(self, positional: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
         if len(positional) == 1 and isinstance(positional[0], dict):
             return {**positional[0], **named}
+        if self._verbs.may_come(self.__name__):
+            message = (
+                f"The parameters of {self.__name__} are not known yet: its server did not run at the body's start."
+            )
+            raise UsageError("unknown_parameter", message, "Name them: gm.verb(parameter=value).")
         parameters, signature, _ = self._verbs.table[self.__name__]
         if len(positional) > len(parameters):
             raise UsageError(
@@ -137,7 +150,8 @@ class VerbFunction:
         return self._verbs.documentation(self.__name__)
 
     def __repr__(self) -> str:
-        return f"<gm.{self._verbs.table[self.__name__][1]}>"
+        may_come = self._verbs.may_come(self.__name__)
+        return f"<gm.{self.__name__ if may_come else self._verbs.table[self.__name__][1]}>"
 
 
 def _not_json(verb: str, arguments: dict[str, Any], error: Exception) -> UsageError:
@@ -164,7 +178,7 @@ class Gm:
             raise AttributeError(name)
         if name == "try":
             return self.attempt
-        if name not in self._verbs.table:
+        if name not in self._verbs.table and not self._verbs.may_come(name):
             from difflib import get_close_matches
 
             near = get_close_matches(name, self._verbs.table, n=3)

@@ -19,13 +19,15 @@ class VerbTable:
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
         self._line = b""
+        self._awaited: tuple[str, ...] = ()
 
     @property
     def line(self) -> bytes:
         """The line of the protocol with all verbs."""
-        if not self._line:
+        if not self._line or self._awaited != self.registry.awaited:
+            self._awaited = self.registry.awaited
             verbs = {v.name: [[p.wire for p in v.parameters], v.signature, v.summary] for v in self.registry}
-            self._line = encode_line({"verbs": verbs})
+            self._line = encode_line({"verbs": verbs, "awaited": list(self._awaited)})
         return self._line
 
     def documentation(self, name: str) -> str:

@@ -31,6 +31,7 @@ DEEPEST = 2
 
 _LOOK_AGAIN_S = 60.0
 _CONFIGURED_S = 10.0
+_WIND_UP_S = 15.0
 Changed = Callable[[], Awaitable[None]]
 
 
@@ -56,7 +57,8 @@ class Fleet:
         self._config = Config(())
         self._servers: dict[str, Server] = {}
         self._starts: dict[str, asyncio.Task[None]] = {}
-        self._ours: dict[str, list[str]] = {}
+        self._ours: dict[str, tuple[str, dict[str, Any]]] = {}
+        self._skipped: set[tuple[str, str, str]] = set()
         self._doubled: dict[str, str] = {}
         self._dormant: dict[str, ServerEntry] = {}
         self._looked = 0.0
@@ -106,12 +108,14 @@ class Fleet:
         server = Server(entry, self._around)
         self._servers[entry.name] = server
         self._starts[entry.name] = asyncio.ensure_future(self._bring_up(server))
+        self._await_names()
 
     async def _bring_up(self, server: Server) -> None:
         await server.start()
         if server.state == "running":
             await self._ignore(server.entry)
-        await self._tools_changed(server)
+        else:
+            await self._tools_changed(server)
 
     async def _ignore(self, entry: ServerEntry) -> None:
         if not entry.ignore:
@@ -141,13 +145,24 @@ class Fleet:
     # --- verbs ---
 
     async def _tools_changed(self, server: Server) -> None:
-        """Renew the verbs of a server from its list of tools."""
-        name = server.name
-        before = self._ours.pop(name, [])
+        """Renew the verbs of all servers: which of two equal names is one is told by the configuration's order."""
+        before = self._ours
         for verb in before:
             self._verbs.remove(verb)
-        own: list[str] = []
-        for tool in server.tools if server.state != "failed" else []:
+        self._ours, self._doubled = {}, {}
+        for entry in self._config.servers:
+            if entry.name in self._servers:
+                self._add_verbs(self._servers[entry.name])
+        self._await_names()
+        others = [start for name, start in self._starts.items() if name != server.name]
+        self.started = self.started or all(start.done() for start in others)
+        if list(self._ours.items()) != list(before.items()):
+            await self._changed()
+        await self._remember()
+
+    def _add_verbs(self, server: Server) -> None:
+        name = server.name
+        for tool in server.tools:
             own_name = str(tool["name"])
             if own_name in server.entry.deny:
                 continue
@@ -156,13 +171,14 @@ class Fleet:
                 self._skip(name, own_name, f"the verb {verb} is there already")
                 continue
             self._verbs.add(tool_verb(name, tool, verb, self._caller(server)))
-            own.append(verb)
+            self._ours[verb] = (name, tool)
             self._doubled[doubled_name(name, own_name)] = verb
-        self._ours[name] = own
-        self.started = self.started or all(start.done() or n == name for n, start in self._starts.items())
-        if own != before:
-            await self._changed()
-        await self._remember()
+
+    def _await_names(self) -> None:
+        """Let bodies send names to the worker: of servers that have listed no tools yet, and doubled spellings."""
+        silent = [server for server in self._servers.values() if server.state != "running" and not server.tools]
+        doubled = (name for name in self._doubled if name not in self._verbs)
+        self._verbs.awaited = (*(f"{identifier(server.name)}_" for server in silent), *doubled)
 
     def _caller(self, server: Server) -> Callable[[VerbContext, str, dict[str, Any]], Awaitable[Any]]:
         async def call(ctx: VerbContext, tool: str, arguments: dict[str, Any]) -> Any:
@@ -172,27 +188,61 @@ class Fleet:
 
         return call
 
-    def real_name(self, name: str) -> str:
-        """Return the verb that is meant by a name, for the doubled spelling `<server>_<server>_<tool>`."""
+    async def reach(self, name: str) -> str:
+        """Return the verb that a name means, waiting for its server when that starts, starting it when it failed.
+
+        The doubled spelling `<server>_<server>_<tool>` means `<server>_<tool>`. A name that belongs to no server is
+        returned as it is.
+
+        Raises:
+            Unavailable: `server_failed`, `server_unavailable`, with what keeps the server from running.
+        """
+        if name in self._verbs:
+            return name
+        with anyio.move_on_after(_CONFIGURED_S):
+            await self._configured.wait()
+        server = self._server_of(name)
+        if server is None:
+            return name
+        start = self._starts[server.name]
+        if start.done() and not server.tools and server.state != "running":
+            start = self._starts[server.name] = asyncio.ensure_future(self._bring_up(server))
+        await asyncio.wait([start], timeout=server.entry.startup_ms / 1000 + _WIND_UP_S)
+        if server.state != "running" and not server.tools:
+            raise server.unusable()
         return self._doubled.get(name, name) if name not in self._verbs else name
+
+    def _server_of(self, name: str) -> Server | None:
+        found = [server for server in self._servers.values() if name.startswith(f"{identifier(server.name)}_")]
+        return max(found, key=lambda server: len(server.name), default=None)
 
     def signatures(self) -> list[str]:
         """Return the verbs of other servers as run_code's description names them."""
-        return [_short(self._verbs.get(verb)) for own in self._ours.values() for verb in own]
+        return [_short(self._verbs.get(verb)) for verb in self._ours]
 
-    async def wait_for(self, code: str) -> None:
-        """Wait for servers that are still starting and that a body names; for all when it lists the verbs."""
-        if "gm" not in code:
-            return
-        with anyio.move_on_after(_CONFIGURED_S):
+    async def wait_for(self, code: str, seconds: float) -> float:
+        """Wait for servers that are still starting and that a body names; for all when it lists the verbs.
+
+        Afterwards the body runs in any case: a call of a server that has not come up by then waits by itself (`reach`).
+
+        Args:
+            code: the body.
+            seconds: at most.
+
+        Returns:
+            The seconds that it took, 0 when nothing was to be waited for.
+        """
+        if "gm" not in code or (self._configured.is_set() and all(start.done() for start in self._starts.values())):
+            return 0.0
+        begun = time.monotonic()
+        with anyio.move_on_after(seconds):
             await self._configured.wait()
-        for name, start in list(self._starts.items()):
-            if start.done():
-                continue
-            named = re.search(rf"\b{re.escape(identifier(name))}_\w", code) is not None
-            if named or re.search(r"\bgm\s*\.\s*verbs\s*\(", code):
-                seconds = self._servers[name].entry.startup_ms / 1000 + 1
-                await asyncio.wait([start], timeout=seconds)
+            lists = re.search(r"\bgm\s*\.\s*verbs\s*\(", code) is not None
+            names = (n for n in self._starts if lists or re.search(rf"\b{re.escape(identifier(n))}_\w", code))
+            starts = [self._starts[name] for name in names]
+            if starts:
+                await asyncio.wait(starts)
+        return time.monotonic() - begun
 
     # --- what people and contexts are told ---
 
@@ -214,7 +264,9 @@ class Fleet:
             self._run.record("mcp-server", server=server, state=state, **fields)
 
     def _skip(self, server: str, tool: str, reason: str) -> None:
-        self._run.record("mcp-tool-skipped", server=server, tool=tool, reason=reason)
+        if (server, tool, reason) not in self._skipped and not self._closed:
+            self._skipped.add((server, tool, reason))
+            self._run.record("mcp-tool-skipped", server=server, tool=tool, reason=reason)
 
     async def _remember(self) -> None:
         """Keep the names for the next start's description."""

@@ -194,10 +194,15 @@ ERROR_SCHEMA: JsonSchema = {
 
 
 class Registry:
-    """The verbs that a worker, a body or the command line offers, by name, in order of declaration."""
+    """The verbs that a worker, a body or the command line offers, by name, in order of declaration.
+
+    Attributes:
+        awaited: beginnings of names whose verbs are not known yet: those of servers that do not run (yet).
+    """
 
     def __init__(self, verbs: Iterable[Verb] = ()) -> None:
         self._verbs: dict[str, Verb] = {}
+        self.awaited: tuple[str, ...] = ()
         for declared in verbs:
             self.add(declared)
 

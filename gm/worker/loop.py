@@ -8,6 +8,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 import anyio.to_thread
 
+from gm.body.limits import MAX_BUDGET_MS
 from gm.errors import Refused, UsageError
 from gm.protocol.limits import BACKGROUND_AFTER_S, MAX_RESULT_CHARACTERS, RESULT_CHARACTERS
 from gm.run.context import render, structured
@@ -23,6 +24,10 @@ from gm.worker.results import Shaped, text_result, value_result
 from gm.worker.session import Roots, Session, no_task
 
 _HEAD_CHARACTERS = 120
+_SERVERS_S = 40.0
+_LEAST_S = 1.0
+"""How long a body waits for starting servers before it runs, when its host sees no progress; what it then has left."""
+
 _END_S = 6.0
 """How long the other calls may take to end when the run does."""
 
@@ -226,9 +231,12 @@ async def run_code(
     loop.begin(run)
     session.require()
     run.refuse_ended()
-    if session.fleet is not None:
-        await session.fleet.wait_for(code)
     waits = None if loop.call.progress_token is not None else BACKGROUND_AFTER_S
+    if session.fleet is not None:
+        budget = max(0, min(timeout_ms, MAX_BUDGET_MS)) / 1000
+        waited = await session.fleet.wait_for(code, budget if waits is None else min(budget, _SERVERS_S))
+        if waited:
+            waits = max(_LEAST_S, min(budget, waits or budget) - waited)
     result = await session.bodies.run(
         code,
         run=run,

@@ -271,7 +271,7 @@ class Session:
         run = self.run
         assert run is not None
         if self.fleet is not None:
-            name = self.fleet.real_name(name)
+            name = await self.fleet.reach(name)
         if not self.verbs.get(name).read_only:
             run.refuse_effects()
         context = VerbContext(

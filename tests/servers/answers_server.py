@@ -28,7 +28,7 @@ def result_of(frame: dict[str, Any]) -> Any:
     complete = {"resultType": "complete"} if MODERN else {}
     listed = {"ttlMs": 0, "cacheScope": "private"} if MODERN else {}
     method = frame["method"]
-    capabilities = {"tools": {}}
+    capabilities: dict[str, Any] = {"tools": {}}
     if method == "initialize" and not MODERN:
         version = frame["params"]["protocolVersion"]
         return {"protocolVersion": version, "capabilities": capabilities, "serverInfo": {"name": "a", "version": "1"}}

@@ -39,6 +39,8 @@ TOOLS = [
     tool("slow", seconds={"type": "number"}),
     *(tool(name) for name in ("die", "fail", "big", "text", "picture", "pid", "ask")),
 ]
+if MODE == "names":
+    TOOLS = [tool(name) for name in sys.argv[2:]]
 if MODE == "broken-tools":
     TOOLS += [
         {"name": "no_schema"},
@@ -60,6 +62,8 @@ def starts() -> int:
 
 
 def call(name: str, arguments: dict[str, Any], request_id: Any) -> dict[str, Any] | None:
+    if MODE == "names":
+        return {"content": [], "structuredContent": {"tool": name}}
     if name == "echo":
         return {"content": [], "structuredContent": arguments}
     if name == "slow":

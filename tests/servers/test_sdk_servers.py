@@ -7,7 +7,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,17 +18,21 @@ from gm.cli.host import Host
 SDK = str(Path(__file__).parent / "sdk_server.py")
 
 
-def config(folder: Path, entry: dict[str, object]) -> str:
+def config(folder: Path, entry: Mapping[str, object]) -> str:
     path = folder / "mcp.json"
     path.write_text(json.dumps({"mcpServers": {"sdk": entry}}))
     return str(path)
 
 
-@pytest.fixture
-def http_server() -> Iterator[int]:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def serve_http(port: int) -> Iterator[None]:
+    """Run the SDK's server over streamable HTTP at a port."""
     process = subprocess.Popen(
         [sys.executable, "-P", SDK, str(port)], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -40,9 +45,18 @@ def http_server() -> Iterator[int]:
             assert time.monotonic() < deadline
             assert process.poll() is None
             time.sleep(0.05)
-    yield port
-    process.kill()
-    process.wait()
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def http_server() -> Iterator[int]:
+    port = free_port()
+    with serve_http(port):
+        yield port
 
 
 def test_a_server_of_the_sdk_over_stdio(ready: Callable[..., Host], tmp_path: Path) -> None:
