@@ -1,7 +1,8 @@
 """`grep`: literal text, a word or a regular expression over the tracked files as they are on disk.
 
 `git grep` does the work: it reads exactly the tracked files, changes in the work tree included, and a pattern that
-runs away dies with its process.
+runs away dies with its process. UTF-16 files, which it takes for binary, are searched as UTF-8 copies; files that are
+binary are named.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -19,7 +21,9 @@ from gm.errors import Unavailable, UsageError
 from gm.search.git import NotARepository, end, git_failure, run_git, start_git
 from gm.search.globs import expand_braces, is_glob, path_matcher
 from gm.search.limit import Flag, Limit, Stopped
+from gm.search.probe import PassedOver, copy_as_utf8, probe
 from gm.search.reader import Reader
+from gm.search.scope import check_there, nothing_in
 from gm.search.text import clip, decode, lines_of
 from gm.system.names import read_path, show_path
 
@@ -118,6 +122,7 @@ def grep_files(
 
     Raises:
         UsageError: an empty pattern, one that spans lines, a malformed expression, a number out of its range.
+        NotFound: `not_found`, nothing was found and `path` does not exist.
         Unavailable: git is missing or failed.
     """
     if not pattern:
@@ -133,14 +138,18 @@ def grep_files(
     end_of_call = Limit(timeout_s, cancel)
     found = _Found(limit)
     options = _options(pattern, mode, ignore_case, found)
-    tracked = True
+    tracked, searched = True, True
     try:
-        _tracked(root, options, path, glob, end_of_call, found)
+        searched = _tracked(root, options, path, glob, end_of_call, found)
     except Stopped as stop:
         found.reason = stop.reason
     except NotARepository:
         tracked = False
-        _walked(root, options, path, glob, end_of_call, found)
+        searched = _walked(root, options, path, glob, end_of_call, found)
+    if not found.total and found.reason is None:
+        check_there(root, path)
+        if not searched:
+            found.notes.append(nothing_in(path, glob, tracked=tracked))
     if found.reason == "timeout" and mode == "regex":
         found.reason = "regex_timeout"
     result = GrepResult(
@@ -186,15 +195,38 @@ def _options(pattern: str, mode: Mode, ignore_case: bool, found: _Found) -> list
 
 def _tracked(
     root: Path, options: Sequence[str | bytes], path: str | None, glob: str | None, limit: Limit, found: _Found
-) -> None:
+) -> bool:
+    """Search the tracked files; False when there are none that `path` and `glob` allow."""
     specs = pathspecs(path, glob)
-    first = _Found(found.limit)
-    if _scan(root, [*options, "--", *specs], limit, first):
-        found.take(first)
-        return
     listed = run_git(root, ["ls-files", "-z", "--", *specs], limit).split(b"\0")
-    names = dict.fromkeys(os.fsdecode(name) for name in listed if name)
-    _around_runaways(root, _literal(options), list(_batches(iter(names))), limit, found)
+    names = list(dict.fromkeys(os.fsdecode(name) for name in listed if name))
+    with ThreadPoolExecutor(1) as beside:
+        probing = beside.submit(probe, root, names, limit)
+        first = _Found(found.limit)
+        if _scan(root, [*options, "--", *specs], limit, first):
+            found.take(first)
+        else:
+            _around_runaways(root, _literal(options), list(_batches(iter(names))), limit, found)
+        _passed_over(root, options, probing.result(), limit, found)
+    return bool(names)
+
+
+def _passed_over(root: Path, options: Sequence[str | bytes], passed: PassedOver, limit: Limit, found: _Found) -> None:
+    """Search the UTF-16 files among those that git takes for binary, and name the others."""
+    left = passed.binary
+    if passed.utf16 and not found.reason:
+        with tempfile.TemporaryDirectory(prefix="gm-grep-") as folder:
+            names, unread = copy_as_utf8(root, passed.utf16, Path(folder))
+            copies = _Found(found.limit)
+            _around_runaways(Path(folder), _unindexed(options), list(_batches(iter(names))), limit, copies)
+        kept = sorted([*found.kept, *copies.kept])[: found.limit] if copies.kept else found.kept
+        found.take(copies)
+        found.kept, found.notes, left = kept, [*found.notes, *copies.notes], sorted([*left, *unread])
+    if left:
+        some = ", ".join(map(show_path, left[:5])) + (" …" if len(left) > 5 else "")
+        least = "" if passed.complete else "at least "
+        files = "binary file was" if len(left) == 1 else "binary files were"
+        found.notes.append(f"{least}{len(left)} {files} not searched: {some}")
 
 
 def _around_runaways(
@@ -255,14 +287,21 @@ def pathspecs(path: str | None, glob: str | None) -> list[str | bytes]:
     return [os.fsencode(spec) if os.name != "nt" else spec for spec in specs]
 
 
-def _walked(
-    root: Path, options: Sequence[str | bytes], path: str | None, glob: str | None, limit: Limit, found: _Found
-) -> None:
-    """Search a folder that is in no repository, in batches of files that fit a command line."""
+def _unindexed(options: Sequence[str | bytes]) -> list[str | bytes]:
     at = _literal(options)
     at.insert(at.index("grep") + 1, "--no-index")
-    _around_runaways(root, at, list(_batches(_walk(root, path, glob, limit))), limit, found)
+    return at
+
+
+def _walked(
+    root: Path, options: Sequence[str | bytes], path: str | None, glob: str | None, limit: Limit, found: _Found
+) -> bool:
+    """Search a folder that is in no repository, in batches of files that fit a command line; False when it has none."""
+    names = list(_walk(root, path, glob, limit))
+    _around_runaways(root, _unindexed(options), list(_batches(iter(names))), limit, found)
+    _passed_over(root, options, probe(root, names, limit), limit, found)
     found.reason = found.reason or limit.over()
+    return bool(names)
 
 
 def _walk(root: Path, path: str | None, glob: str | None, limit: Limit) -> Iterator[str]:

@@ -18,6 +18,7 @@ from gm.search.globs import path_matcher
 from gm.search.limit import Flag, Limit, Stopped
 from gm.search.lines import FORM, LINE_BITS, LINES, TOO_MANY
 from gm.search.query import Query, parse_query
+from gm.search.scope import check_there, nothing_in
 from gm.search.text import clip, decode, lines_of
 from gm.search.tokens import WORD, holds_any, normalize, tokens_of
 from gm.system.names import show_path
@@ -108,6 +109,7 @@ def search_lines(
 
     Raises:
         UsageError: the query holds no word, or a number is out of its range.
+        NotFound: `not_found`, nothing was found and a path to stay in does not exist.
         Unavailable: `root` is in no repository, git is missing, or no cache can be kept anywhere.
     """
     if not 1 <= limit <= MOST_HITS:
@@ -167,6 +169,8 @@ def _answer(
         skipped, skipped_total = _skipped(connection)
         if fresh.partial is None and connection.execute(_LEFT_OUT, (TOO_MANY,)).fetchone():
             fresh.partial = TOO_MANY
+        if not ranked.total and fresh.partial is None:
+            notes = [*notes, *_uncovered(connection, root, query)]
     finally:
         cache.close()
     result = SearchResult(hits=hits, total=ranked.total, files=files, lines=lines, partial=fresh.partial is not None)
@@ -178,6 +182,24 @@ def _answer(
     if told:
         result["notes"] = told
     return result
+
+
+def _uncovered(connection: sqlite3.Connection, root: Path, query: Query) -> list[str]:
+    """Say which of a query's paths no tracked file is in.
+
+    Raises:
+        NotFound: `not_found`, one that does not even exist.
+    """
+    files = [os.fsdecode(path) for (path,) in connection.execute("select path from file")]
+    if not files:
+        return [nothing_in(None, None, tracked=True)]
+    notes = []
+    for path in query.paths:
+        matches = path_matcher([path]).fullmatch
+        if not any(matches(name) or matches(show_path(name)) for name in files):
+            check_there(root, path)
+            notes.append(nothing_in(path, None, tracked=True))
+    return notes
 
 
 def _rank(connection: sqlite3.Connection, query: Query, limit: int, end: Limit) -> _Ranked:

@@ -50,11 +50,13 @@ async def search(
         `function` is the function around the line (JavaScript, TypeScript, Python) and `alsoIn` names files with the
         same content; `total` lines that fit, `files` and `lines` searched; `skipped` [{path, reason}] and
         `skippedTotal` for files over 2 MB; `partial: true` with `reason` (index_busy, timeout, cancelled) when lines
-        are missing.
+        are missing; `notes`, for one that no tracked file is in a path.
 
     Errors:
         query_empty: the query holds no word.
         unknown_language: `lang:` names none that is known.
+        not_found: nothing was found, and a path does not exist.
+        path_outside: `path` leads out of the workspace.
         not_a_repository: the workspace is in no git repository; grep walks it.
 
     Example:
@@ -89,8 +91,8 @@ async def grep(
 ) -> GrepResult:
     """Find the lines that hold a text, a word or a regular expression in the workspace's git-tracked text files.
 
-    Files are searched as they are on disk, ignored ones too when they are tracked. Without a repository the folder is
-    walked, hidden folders and node_modules left out.
+    Files are searched as they are on disk, ignored ones too when they are tracked, and UTF-16 with a mark. Without a
+    repository the folder is walked, hidden folders and node_modules left out.
 
     Args:
         pattern: one line's worth of text, or a Perl-compatible expression with mode regex.
@@ -105,12 +107,15 @@ async def grep(
     Returns:
         `matches` [{path, line, column, text, before?, after?}] in order of path and line, `total` matching lines,
         `files` that hold them, `tracked` (false when the folder was walked), `partial` with `reason` (regex_timeout,
-        timeout, cancelled) and `notes` that name what was left out.
+        timeout, cancelled) and `notes` that name what was left out: binary files, a path in which no file is tracked, a
+        glob that matches none.
 
     Errors:
         pattern_empty: there is no pattern.
         pattern_spans_lines: the pattern holds a line break.
         regex_malformed: the expression cannot be read.
+        not_found: nothing was found, and `path` does not exist.
+        path_outside: `path` leads out of the workspace.
 
     Example:
         found = await gm.grep("TODO", mode="word", glob="*.py", context=1)
@@ -231,15 +236,15 @@ async def impact(
 
 
 def _inside(ctx: VerbContext, path: str | None) -> str | None:
-    """Return a path or glob relative to the workspace.
+    """Return a path or glob relative to the workspace; one that leads out of it is refused.
 
     Raises:
         UsageError: `path_outside`.
     """
-    if path is None or not os.path.isabs(path):
+    if path is None:
         return path
-    inner = os.path.relpath(path, ctx.workspace)
-    if inner.startswith(os.pardir):
+    inner = os.path.relpath(path, ctx.workspace) if os.path.isabs(path) else path
+    if os.path.normpath(inner).split(os.sep)[0] == os.pardir:
         raise UsageError(
             "path_outside",
             f"{path} is outside of the workspace {ctx.workspace}.",

@@ -62,7 +62,7 @@ def test_context_comes_from_the_file_and_stops_at_its_ends(repository: Repositor
         ("src/**", None, ["src/b.js", "src/b.ts", "src/deep/c.ts", "src/we[i]rd.txt"]),
         ("src/b.ts", None, ["src/b.ts"]),
         (".", "c.ts", ["src/deep/c.ts"]),
-        ("nowhere", None, []),
+        ("src", "*.py", []),
     ],
 )
 def test_path_and_glob_narrow_the_files(

@@ -43,6 +43,9 @@ def test_paths_may_be_absolute_and_one_outside_of_the_workspace_is_refused(found
     with pytest.raises(GmError) as caught:
         found("grep", pattern="token", path=str(found.workspace.parent))
     assert caught.value.code == "path_outside"
+    with pytest.raises(GmError) as caught:
+        found("grep", pattern="token", path="docs/../../x")
+    assert caught.value.code == "path_outside"
 
 
 def test_grep_takes_wire_names(found: Caller) -> None:
