@@ -13,7 +13,7 @@ from gm.errors import GmError, NotFound, Refused, Unavailable, UsageError
 from gm.system.environ import child_environment
 from gm.verbs.context import VerbContext
 from gm.verbs.git_process import git_text, position, repository, seconds
-from gm.verbs.git_remotes import ask_remote, check_name, remote_of
+from gm.verbs.git_remotes import ask_remote, branch_name, remote_of
 from gm.verbs.programs import Ended, run_program
 from gm.verbs.registry import verb
 from gm.work.git import check_revision
@@ -77,7 +77,8 @@ async def ci_status(
     Errors:
         gh_missing: there is no gh on PATH.
         gh_not_logged_in: gh has no login for the remote's host, or a bad one.
-        ci_unreachable: the host does not answer, or limits the rate.
+        ci_unreachable: the host does not answer, limits the rate, or answers something else than runs.
+        ci_incomplete: the host counts more runs than it showed; nothing is concluded from some of them.
         ci_not_found: the host knows no such repository (or hides it from this login).
         no_remote: the repository has no remote.
         no_host: the remote is a folder on this machine.
@@ -94,7 +95,7 @@ async def ci_status(
     remote = await remote_of(ctx, current)
     host, name = parse_remote(await git_text(ctx, "remote", "get-url", remote))
     if branch is not None:
-        found = await ask_remote(ctx, remote, check_name(branch, "branch"))
+        found = await ask_remote(ctx, remote, await branch_name(ctx, branch))
         if found is None:
             raise NotFound("no_such_revision", f"{remote} has no branch {branch}.", "git_branch lists branches.")
         full = found
@@ -176,11 +177,21 @@ def _pages(text: str) -> list[Mapping[str, Any]]:
             page, position = decoder.raw_decode(text, position)
         except ValueError:
             raise Unavailable("ci_unreachable", f"gh printed no JSON: {text[position:][:200]!r}.") from None
-        if isinstance(page, dict):
-            pages.append(page)
+        pages.append(_page(page))
         while position < len(text) and text[position].isspace():
             position += 1
+    if not pages:
+        raise Unavailable("ci_unreachable", "gh ended well and printed nothing.", "Try again later.")
     return pages
+
+
+def _page(page: Any) -> Mapping[str, Any]:
+    """Return a page of runs, once it is one."""
+    if isinstance(page, dict) and isinstance(page.get("total_count"), int):
+        runs = page.get("workflow_runs")
+        if isinstance(runs, list) and all(isinstance(run, dict) and isinstance(run.get("id"), int) for run in runs):
+            return page
+    raise Unavailable("ci_unreachable", f"gh printed no list of runs: {json.dumps(page)[:200]}.", "Try again later.")
 
 
 def _refusal(ended: Ended, host: str) -> GmError:
@@ -200,9 +211,9 @@ def _refusal(ended: Ended, host: str) -> GmError:
 def _runs(pages: list[Mapping[str, Any]]) -> list[CiRun]:
     found: dict[int, CiRun] = {}
     for page in pages:
-        for run in page.get("workflow_runs") or ():
-            found[int(run["id"])] = CiRun(
-                id=int(run["id"]),
+        for run in page["workflow_runs"]:
+            found[run["id"]] = CiRun(
+                id=run["id"],
                 name=str(run.get("name") or run.get("path") or run["id"]),
                 event=str(run.get("event") or ""),
                 status=str(run.get("status") or ""),
@@ -210,6 +221,10 @@ def _runs(pages: list[Mapping[str, Any]]) -> list[CiRun]:
                 attempt=int(run.get("run_attempt") or 1),
                 url=str(run.get("html_url") or ""),
             )
+    total = pages[-1]["total_count"]
+    if len(found) < total:
+        message = f"There are {total} runs of this commit; gh showed {len(found)} of them."
+        raise Unavailable("ci_incomplete", message, "Try again: the list may have changed while it was read.")
     return sorted(found.values(), key=lambda run: -run["id"])
 
 

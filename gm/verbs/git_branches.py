@@ -29,7 +29,7 @@ from gm.verbs.git_process import (
     repository,
     shown,
 )
-from gm.verbs.git_remotes import check_name
+from gm.verbs.git_remotes import branch_name, check_name
 from gm.verbs.registry import verb
 from gm.verbs.shielded import to_the_end
 from gm.work.git import check_revision, literal, name_of, text_of
@@ -102,6 +102,8 @@ async def git_checkout(
         return await to_the_end(_bring_back(ctx, rev, paths))
     if (branch is None) == (rev is None) and not (create and branch is not None):
         raise UsageError("bad_checkout", "Give `branch` or `rev`.", 'git_checkout {"branch": "main"}')
+    if branch is not None:
+        branch = await branch_name(ctx, branch) if create else check_name(branch, "branch").removeprefix("refs/heads/")
     await refuse_during_operation(ctx, "The checkout")
     before, old = await position(ctx)
     done = await to_the_end(git(ctx, "switch", *_switch(branch, rev, create), read=False, timeout=_CHECKOUT_S))
@@ -124,7 +126,6 @@ async def git_checkout(
 def _switch(branch: str | None, rev: str | None, create: bool) -> list[str]:
     if branch is None:
         return ["--detach", check_revision(rev or "")]
-    check_name(branch, "branch")
     if create:
         return ["--create", branch, *([check_revision(rev)] if rev is not None else [])]
     return ["--guess", branch]
@@ -336,19 +337,19 @@ async def git_branch(
     head, current = await position(ctx)
     result = BranchResult(head=head, branch=current)
     if create is not None:
-        await _allowed(ctx, create)
+        create = await branch_name(ctx, create)
         start = check_revision(start or "HEAD")
         await _change(ctx, create, "--", create, start)
         result["created"] = create
         result["sha"] = text_of(await git_bytes(ctx, "rev-parse", "--verify", f"refs/heads/{create}")).strip()
     elif delete is not None:
-        check_name(delete, "branch")
+        delete = check_name(delete, "branch").removeprefix("refs/heads/")
         sha = await git(ctx, "rev-parse", "--verify", "--quiet", f"refs/heads/{delete}")
         await _change(ctx, delete, "--delete", "--", delete)
         result["deleted"], result["sha"] = delete, text_of(sha.stdout).strip()
     elif rename is not None:
-        await _allowed(ctx, rename)
-        old = check_name(branch, "branch") if branch is not None else current
+        rename = await branch_name(ctx, rename)
+        old = check_name(branch, "branch").removeprefix("refs/heads/") if branch is not None else current
         if old is None:
             raise Refused("detached", "HEAD is on no branch.", "Name the `branch` to rename.")
         await _change(ctx, rename, "--move", "--", old, rename)
@@ -364,12 +365,6 @@ async def git_branch(
         if offset + limit < len(every):
             result["next"] = offset + limit
     return result
-
-
-async def _allowed(ctx: VerbContext, name: str) -> None:
-    done = await git(ctx, "check-ref-format", f"refs/heads/{name}")
-    if done.exit or name.startswith("-") or name == "HEAD":
-        raise UsageError("bad_name", f"git allows no branch named {name[:100]!r}.")
 
 
 async def _change(ctx: VerbContext, name: str, *args: str) -> None:

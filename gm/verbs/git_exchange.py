@@ -20,7 +20,7 @@ from gm.verbs.git_process import (
     repository,
     seconds,
 )
-from gm.verbs.git_remotes import check_name, chosen_remote, fetch_branch, push_commit
+from gm.verbs.git_remotes import branch_name, chosen_remote, fetch_branch, push_commit
 from gm.verbs.registry import verb
 from gm.verbs.shielded import to_the_end
 from gm.work.git import Finished, check_revision, text_of
@@ -65,6 +65,7 @@ async def git_push(
         `upstream`?.
 
     Errors:
+        bad_name: no branch can have that name (a refspec, HEAD …).
         no_remote: there is no remote, or it is not clear which.
         no_such_remote: there is none of that name.
         detached: HEAD is on no branch; name `branch`.
@@ -83,7 +84,7 @@ async def git_push(
         raise Refused("no_commits", "There is no commit to push.", "git_commit makes the first one.")
     if branch is None and current is None:
         raise Refused("detached", "HEAD is on no branch.", "Name the remote's `branch`.")
-    target = check_name(branch or current or "", "branch")
+    target = await branch_name(ctx, branch) if branch is not None else current or ""
     full = await git_text(ctx, "rev-parse", "--verify", check_revision(sha or "HEAD") + "^{commit}")
     full = full.split()[-1]
     chosen = await chosen_remote(ctx, remote, current)
@@ -224,7 +225,8 @@ async def git_pull(
 
     Errors:
         diverged: both sides have commits; `rebase` true or false says how to join them.
-        conflicts: the join stopped; the message names the files and the ways out.
+        conflicts: the join stopped, or what git had set aside (autoStash) conflicts with what came in; the message
+            names the files and the ways out.
         local_changes: uncommitted changes are in the way; nothing was changed.
         no_upstream: the branch has no upstream.
         detached: HEAD is on no branch.
@@ -253,6 +255,8 @@ async def git_pull(
     after = await anyio.to_thread.run_sync(read_git_state, ctx.workspace)
     if done.exit:
         raise await _pull_refusal(ctx, done, after)
+    if after.conflicts or _KEPT_IN_STASH in done.messages:
+        raise await _stash_refusal(ctx, after)
     span = f"{before.head}..{after.head}" if before.head else "HEAD"
     result = PullResult(
         head=after.head,
@@ -290,6 +294,24 @@ async def _join_command(ctx: VerbContext, branch: str, rebase: bool | None, ff_o
 async def _setting(ctx: VerbContext, key: str) -> str:
     """Return a value of git's configuration, empty when there is none."""
     return text_of((await git(ctx, "config", "--get", key)).stdout).strip()
+
+
+_KEPT_IN_STASH = "Your changes are safe in the stash"
+
+
+async def _stash_refusal(ctx: VerbContext, state: GitState) -> Refused:
+    """Return the error for an autostash that could not be put back on top of what came in; git calls that a success."""
+    names = [show_path(entry.path) for entry in state.conflicts]
+    stash = text_of((await git(ctx, "rev-parse", "--verify", "--quiet", "refs/stash")).stdout).strip() or None
+    where = f" in {', '.join(names[:10])}" if names else ""
+    message = f"{state.branch} was brought up to {state.upstream}, and the uncommitted changes conflict with it{where}."
+    hint = "All of them are kept in stash@{0}"
+    hint += (
+        ": edit these files and git_add them, then `git stash drop` (run_shell)."
+        if names
+        else ("; `git stash pop` (run_shell) brings them back once nothing is in the way.")
+    )
+    return Refused("conflicts", message, hint, conflicts=names[:100], stash=stash, head=state.head)
 
 
 async def _pull_refusal(ctx: VerbContext, done: Finished, state: GitState) -> Exception:

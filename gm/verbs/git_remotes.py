@@ -31,6 +31,19 @@ def check_name(name: str, what: str) -> str:
     return name
 
 
+async def branch_name(ctx: VerbContext, name: str) -> str:
+    """Return a name that a branch may be given, without `refs/heads/`.
+
+    Raises:
+        UsageError: `bad_name`.
+    """
+    short = check_name(name, "branch").removeprefix("refs/heads/")
+    wrong = short == "HEAD" or short.startswith(("-", "+", "refs/"))
+    if wrong or (await git(ctx, "check-ref-format", f"refs/heads/{short}")).exit:
+        raise UsageError("bad_name", f"{name[:100]!r} is no name of a branch.", "For example main or fix/dates.")
+    return short
+
+
 async def remote_of(ctx: VerbContext, branch: str | None) -> str:
     """Return the remote that a branch belongs to: `origin`, else its upstream's, else the only one.
 

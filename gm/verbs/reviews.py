@@ -29,6 +29,8 @@ from gm.work.reviews import (
 from gm.work.rows import add_row
 from gm.work.wiki import read_page, write_page
 
+_SPEC_HINT = "Name the file that says what was to be done."
+
 
 class PacketResult(TypedDict, total=False):
     """What `review_packet` answers."""
@@ -70,6 +72,8 @@ async def review_packet(
     Errors:
         no_such_file: a file cannot be read.
         not_text: a file is binary.
+        bad_place: a file has no such lines.
+        empty_spec: there is no specification, or nothing in it.
         no_such_revision: the diff's range names something that is not there.
         empty_diff: nothing differs.
 
@@ -78,7 +82,7 @@ async def review_packet(
     """
     parts = [await _specification(ctx, text) for text in _list(spec)]
     if not parts:
-        raise UsageError("empty_spec", "A packet needs a `spec`.", "Name the file that says what was to be done.")
+        raise UsageError("empty_spec", "A packet needs a `spec`.", _SPEC_HINT)
     claims = await _claims(ctx, row, question)
     if diff is not None:
         parts.append(Part("Diff" if "\n" in diff else f"Diff {diff}", await _diff(ctx, diff), code=True))
@@ -110,9 +114,12 @@ def _list(value: list[str] | str) -> list[str]:
 
 
 async def _specification(ctx: VerbContext, spec: str) -> Part:
-    if "\n" in spec:
-        return Part("Specification", spec)
-    return await _part(ctx, spec, "Specification", numbers=False)
+    part = Part("Specification", spec)
+    if "\n" not in spec:
+        part = await _part(ctx, spec, "Specification", numbers=False)
+    if not part.text.strip():
+        raise UsageError("empty_spec", f"{part.title} holds nothing but space.", _SPEC_HINT)
+    return part
 
 
 async def _part(ctx: VerbContext, place: str, what: str, *, numbers: bool = True) -> Part:

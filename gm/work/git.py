@@ -211,6 +211,13 @@ _CASES: tuple[_Case, ...] = (
         "The folder belongs to another user. Its owner's consent is: git config --global --add safe.directory '{name}'",
     ),
     (
+        r"'refs/[^']*' exists; cannot create|there is a non-empty directory '[^']*' blocking reference",
+        Conflict,
+        "branch_exists",
+        "No name is both a branch and a folder of branches: choose another; what is gone on a remote, git_fetch with"
+        " `prune` forgets.",
+    ),
+    (
         r"Unable to create '(?P<name>[^']*\.lock)': File exists|cannot lock ref|unable to lock|could not lock config",
         Conflict,
         "locked",
@@ -224,7 +231,7 @@ _CASES: tuple[_Case, ...] = (
     ),
     (
         r"gpg failed to sign|failed to sign the data|cannot run gpg|No private key found|Couldn't (?:load|get) .*key"
-        r"|user\.signingkey needs to be|failed to write commit object",
+        r"|user\.signingkey .*needs to be|cannot run .*\n(?:.*\n)*.*failed to write commit object",
         Unavailable,
         "signing_failed",
         "The configuration asks for signed commits (commit.gpgSign) and no usable key is at hand; ask the person.",

@@ -168,7 +168,7 @@ def read_place(path: Path, shown: str, first: int, last: int | None) -> str:
 
     Raises:
         NotFound: `no_such_file`.
-        UsageError: `not_text`.
+        UsageError: `not_text`; `bad_place`, the file has no such lines.
     """
     try:
         data = read_regular(path)
@@ -177,6 +177,12 @@ def read_place(path: Path, shown: str, first: int, last: int | None) -> str:
     if b"\0" in data[:8192]:
         raise UsageError("not_text", f"{shown} is no text.", "Leave it out, or describe it in the question.")
     lines = data.decode("utf-8", "replace").splitlines(keepends=True)
+    if last is not None and last < first:
+        message = f"{shown}:{first}-{last} ends before it begins."
+        raise UsageError("bad_place", message, f"For example {shown}:{last}-{first}.")
+    if last is not None and last > len(lines):
+        message = f"{shown}:{first}{f'-{last}' if last != first else ''} goes past the file's last line, {len(lines)}."
+        raise UsageError("bad_place", message, "Read the file again, or name it without lines.")
     return "".join(lines[first - 1 : last])
 
 

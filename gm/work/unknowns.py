@@ -186,11 +186,14 @@ def _check_source(workspace: Path, source: str) -> None:
     if place is None:
         message = f"The source {source[:200]!r} is neither `path:line` nor a URL."
         raise UsageError("bad_source", message, "For example src/app.py:120 or https://example.org/page.")
+    first, last = int(place["first"]), int(place["last"] or place["first"])
+    if last < first:
+        raise UsageError("bad_source", f"The source {source} ends before it begins.", "For example src/app.py:2-10.")
     path = workspace / Path(read_path(place["path"])).expanduser()
     if not path.is_file():
         raise NotFound("source_missing", f"The source's file {place['path']} does not exist.", "Name another source.")
     with open(path, "rb") as file:
         lines = sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b"")) + 1
-    if int(place["last"] or place["first"]) > lines:
+    if last > lines:
         message = f"The source {source} names a line after the file's last, {lines}."
         raise NotFound("source_missing", message, "Read the file again.")

@@ -114,6 +114,27 @@ def test_a_refusal_of_gh_is_named(call: Any, gh: Any, err: str, status: int, cod
     assert call.events("ci") == []
 
 
+@pytest.mark.parametrize(
+    ("out", "code"),
+    [
+        (json.dumps({"total_count": 5, "workflow_runs": [run(1)]}), "ci_incomplete"),
+        (json.dumps({"total_count": 2, "workflow_runs": [run(1)]}) * 2, "ci_incomplete"),
+        ("", "ci_unreachable"),
+        ("\n", "ci_unreachable"),
+        ("null", "ci_unreachable"),
+        ("[]", "ci_unreachable"),
+        ('{"message": "Moved"}', "ci_unreachable"),
+        ('{"total_count": 0, "workflow_runs": null}', "ci_unreachable"),
+        ('{"total_count": 1, "workflow_runs": [{"status": "completed"}]}', "ci_unreachable"),
+        ("{", "ci_unreachable"),
+    ],
+)
+def test_an_answer_that_is_not_every_run_concludes_nothing(call: Any, gh: Any, out: str, code: str) -> None:
+    gh(out)
+    assert refused(call).code == code
+    assert call.events("ci") == []
+
+
 def test_without_gh_the_error_says_where_it_is_had(
     call: Any, git: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

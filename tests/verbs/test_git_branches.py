@@ -147,6 +147,36 @@ def test_a_dirty_submodule_stays_and_is_not_called_changed(call: Any, git: Any, 
     assert (git.folder / "sub" / "in.txt").read_text() == "mine\n"
 
 
+def test_a_name_is_no_branch_and_folder_of_branches_at_once(call: Any, git: Any, origin: Path, tmp_path: Path) -> None:
+    for name, arguments in (
+        ("git_branch", {"create": "main/x"}),
+        ("git_branch", {"rename": "main/x", "branch": "other"}),
+        ("git_checkout", {"branch": "main/x", "create": True}),
+    ):
+        git("branch", "-f", "other")
+        error = refused(call, name, **arguments)
+        assert error.code == "branch_exists" and "choose another" in error.hint, name
+    git("push", "-q", "origin", "main:feat")
+    git("fetch", "-q")
+    git("push", "-q", str(origin), ":refs/heads/feat")
+    git("update-ref", "refs/remotes/origin/feat", "HEAD")
+    git("push", "-q", str(origin), "main:refs/heads/feat/x")
+    error = refused(call, "git_fetch")
+    assert error.code == "branch_exists" and "`prune`" in error.hint
+    moved = {move["ref"]: move["after"] for move in call("git_fetch", prune=True)["moved"]}
+    assert moved == {"refs/remotes/origin/feat": None, "refs/remotes/origin/feat/x": git("rev-parse", "HEAD")}
+
+
+def test_a_branch_is_named_with_or_without_its_folder(call: Any, git: Any) -> None:
+    git.commit()
+    assert call("git_branch", create="refs/heads/topic")["created"] == "topic"
+    assert call("git_checkout", branch="refs/heads/topic")["branch"] == "topic"
+    assert call("git_branch", rename="refs/heads/new", branch="refs/heads/topic")["renamed"] == "new"
+    assert call("git_checkout", branch="refs/heads/other", create=True)["branch"] == "other"
+    assert call("git_branch", delete="refs/heads/new")["deleted"] == "new"
+    assert refused(call, "git_branch", create="refs/tags/v1").code == "bad_name"
+
+
 def test_branches_are_listed_made_renamed_and_deleted(call: Any, git: Any, origin: Path) -> None:
     git.commit()
     call("git_branch", create="topic", start="origin/main")

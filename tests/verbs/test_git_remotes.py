@@ -34,6 +34,13 @@ def test_a_push_is_reported_from_what_the_remote_answers(call: Any, git: Any, or
     assert call("git_push", sha=sha, branch="elsewhere")["remoteSha"] == sha
 
 
+def test_a_push_takes_the_name_of_a_branch_only(call: Any, git: Any, origin: Path) -> None:
+    for name in ("HEAD", "+main", "x..y", "main:other", "refs/tags/v1", "refs/heads/", "a b", "@{-1}"):
+        assert refused(call, "git_push", branch=name).code == "bad_name", name
+    assert call("git_push", branch="refs/heads/foo")["branch"] == "foo"
+    assert git("ls-remote", "--heads", "origin", "foo").endswith("\trefs/heads/foo")
+
+
 def test_a_push_onto_commits_that_are_missing_here_is_not_forced(
     call: Any, git: Any, origin: Path, tmp_path: Path
 ) -> None:
@@ -245,6 +252,21 @@ def test_a_pull_that_stops_at_a_conflict_names_files_and_ways_out(
     assert error.code == "conflicts" and error.data == {"conflicts": ["ä.txt"], "operation": name}
     assert f"git {name} --continue" in error.hint and f"git {name} --abort" in error.hint
     assert refused(call, "git_pull", rebase=rebase).code == "operation_in_progress"
+
+
+@pytest.mark.parametrize("rebase", [True, False])
+def test_a_pull_whose_autostash_conflicts_is_no_success(
+    call: Any, git: Any, origin: Path, tmp_path: Path, rebase: bool
+) -> None:
+    diverge(git, tmp_path / "other", "README", "mine.txt")
+    git("config", "rebase.autoStash", "true")
+    git("config", "merge.autoStash", "true")
+    git.write("README", "mine\n")
+    error = refused(call, "git_pull", rebase=rebase)
+    assert error.code == "conflicts" and "git stash drop" in error.hint
+    stash, head = git("rev-parse", "refs/stash"), git("rev-parse", "HEAD")
+    assert error.data == {"conflicts": ["README"], "stash": stash, "head": head}
+    assert git("show", "stash@{0}:README") == "mine"
 
 
 def test_a_pull_over_local_changes_changes_nothing(call: Any, git: Any, origin: Path, tmp_path: Path) -> None:

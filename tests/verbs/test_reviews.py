@@ -78,11 +78,18 @@ def test_what_does_not_fit_is_listed_in_answer_and_packet(call: Any, git: Any) -
 
 def test_what_cannot_be_read_is_named(call: Any, git: Any) -> None:
     git.commit("spec.md", "x\n")
+    git.write("space.md", " \n\n")
     (git.folder / "bin").write_bytes(b"\0\1")
     for arguments, code in (
         ({"spec": "nope.md"}, "no_such_file"),
         ({"spec": "bin"}, "not_text"),
         ({"spec": []}, "empty_spec"),
+        ({"spec": "space.md"}, "empty_spec"),
+        ({"spec": " \n"}, "empty_spec"),
+        ({"spec": "spec.md:99"}, "bad_place"),
+        ({"spec": "spec.md:1-2"}, "bad_place"),
+        ({"spec": "spec.md:2-1"}, "bad_place"),
+        ({"spec": "spec.md", "references": ["spec.md:9"]}, "bad_place"),
         ({"spec": "spec.md", "diff": "nope..HEAD"}, "no_such_revision"),
         ({"spec": "spec.md", "diff": "HEAD..HEAD"}, "empty_diff"),
         ({"spec": "spec.md", "row": "nope"}, "row_missing"),

@@ -20,6 +20,7 @@ def test_an_answer_needs_an_event_or_a_source_that_exists(workspace: Path) -> No
         ("ftp://x", "bad_source"),
         ("missing.md:1", "source_missing"),
         ("docs.md:4", "source_missing"),
+        ("docs.md:2-1", "bad_source"),
     ):
         with pytest.raises(GmError) as raised:
             resolve_unknown(workspace, unknown.id, "UTC", source=source)
