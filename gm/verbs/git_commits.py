@@ -6,8 +6,8 @@ import os
 import re
 import tempfile
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TypedDict
+from pathlib import Path, PurePosixPath
+from typing import Literal, TypedDict
 
 import anyio
 
@@ -22,6 +22,7 @@ from gm.verbs.git_process import (
     files_of_index,
     git,
     git_bytes,
+    inside,
     pathspecs,
     position,
     repository,
@@ -29,8 +30,9 @@ from gm.verbs.git_process import (
     shown,
 )
 from gm.verbs.registry import verb
+from gm.verbs.shielded import to_the_end
 from gm.work.git import Finished, literal, name_of, text_of
-from gm.work.gitstate import from_root, read_git_state
+from gm.work.gitstate import find_repository, from_root, read_git_state
 
 
 class IndexResult(TypedDict, total=False):
@@ -58,6 +60,8 @@ async def git_add(ctx: VerbContext, paths: list[Path]) -> IndexResult:
     Errors:
         no_such_path: a path is neither in the working tree nor in the index; nothing was staged.
         ignored_path: a path is ignored by a .gitignore; nothing was staged.
+        other_repository: a path lies in another repository (a submodule), or in git's own folder.
+        nothing_to_add: a folder holds no file that is not ignored.
         outside_repository: a path lies outside.
         locked: another git holds the index.
         not_a_repository: the workspace is in no git repository.
@@ -66,11 +70,53 @@ async def git_add(ctx: VerbContext, paths: list[Path]) -> IndexResult:
         await gm.git_add(paths=["src/app.py", "tests"])
     """
     specs = pathspecs(ctx, paths)
-    await repository(ctx)
+    await _refuse_unaddable(ctx, paths)
     # an ignored path fails only after the others were staged, so it is tried first
     dry = await done_git(ctx, "add", "--dry-run", *FROM_STDIN, stdin=specs, read=False)
     done = await done_git(ctx, "add", *FROM_STDIN, stdin=specs, read=False, timeout=WRITE_S)
     return await _index(ctx, done.messages or dry.messages)
+
+
+async def _refuse_unaddable(ctx: VerbContext, paths: Sequence[Path]) -> None:
+    """Refuse a path that is there and that git would pass over, or name wrongly.
+
+    Raises:
+        Refused: `ignored_path`, `other_repository`, `nothing_to_add`.
+    """
+    place = await repository(ctx)
+    known: set[str] = set()
+    for raw in await files_of_index(ctx, paths, "--cached", "--others", "--exclude-standard"):
+        file = PurePosixPath(name_of(raw))
+        known |= {str(file), *(str(parent) for parent in file.parents)}
+    for path in paths:
+        name = inside(ctx, path)
+        if name in known:
+            continue
+        if ".git" in PurePosixPath(name).parts:
+            message = f"{ctx.show(path)} is git's own."
+            raise Refused("other_repository", message, "`git config` and the like (run_shell) change it.")
+        kind = await anyio.to_thread.run_sync(_kind_of, path)
+        committed = await git(ctx, "rev-parse", "--verify", "--quiet", f"HEAD:./{name}")
+        if kind == "missing" or committed.exit == 0:
+            continue
+        folder = path if kind == "folder" else path.parent
+        root = (await anyio.to_thread.run_sync(find_repository, folder)).root
+        if root != place.root:
+            message = f"{ctx.show(path)} belongs to another repository, {show_path(root)}."
+            raise Refused("other_repository", message, "Commit it there (run_shell), then add that folder here.")
+        if (await git(ctx, "check-ignore", "--quiet", "--", f"./{name}")).exit == 0:
+            message = f"{ctx.show(path)} is ignored by a .gitignore."
+            raise Refused("ignored_path", message, "`git check-ignore -v <path>` (run_shell) names the rule.")
+        holds = "holds no file that is not ignored" if kind == "folder" else "is neither a file nor a folder"
+        raise Refused(
+            "nothing_to_add", f"{ctx.show(path)} {holds}.", "git keeps files only; list_dir shows what is there."
+        )
+
+
+def _kind_of(path: Path) -> Literal["missing", "folder", "other"]:
+    if path.is_dir() and not path.is_symlink():
+        return "folder"
+    return "other" if os.path.lexists(path) else "missing"
 
 
 async def _index(ctx: VerbContext, warnings: str) -> IndexResult:
@@ -159,6 +205,8 @@ async def git_commit(
         signing_failed: the configuration asks for signatures and no key is at hand.
         already_pushed: the commit to amend is on a remote branch.
         empty_message: there is no message.
+        bad_message: it holds a NUL, or half of a character.
+        ignored_path, other_repository, nothing_to_add: as git_add.
         locked: another git holds the index.
 
     Example:
@@ -166,6 +214,8 @@ async def git_commit(
     """
     if not message.strip() and not amend:
         raise UsageError("empty_message", "A commit needs a message.", 'git_commit {"message": "…"}')
+    if "\0" in message or message != message.encode("utf-8", "replace").decode():
+        raise UsageError("bad_message", "The message holds a NUL, or half of a character; git keeps neither.")
     limit = seconds(timeout_ms)
     await repository(ctx)
     before, _ = await position(ctx)
@@ -198,17 +248,36 @@ async def commit_paths(
     """
     before, _ = await position(ctx)
     specs = pathspecs(ctx, paths)
+    await _refuse_unaddable(ctx, paths)
     untracked = await files_of_index(ctx, paths, "--others", "--exclude-standard")
     new = b"".join(os.fsencode(literal(name_of(raw))) + b"\0" for raw in untracked)
     if new:  # git commits paths that it knows: the new ones are announced, without content
         await done_git(ctx, "add", "--intent-to-add", *FROM_STDIN, stdin=new, read=False)
     try:
-        return await _commit(ctx, message, amend, ("--only", *FROM_STDIN), specs, limit)
+        done = await _commit(ctx, message, amend, ("--only", *FROM_STDIN), specs, limit)
     except BaseException:
         with anyio.CancelScope(shield=True):
             if new and (await position(ctx))[0] == before:
                 await git(ctx, "rm", "--cached", "--quiet", *FROM_STDIN, stdin=new, read=False)
         raise
+    if "pre-commit" in await _hooks(ctx):
+        await to_the_end(_follow_hook(ctx, before, specs))
+    return done
+
+
+async def _follow_hook(ctx: VerbContext, before: str | None, specs: bytes) -> None:
+    """Bring the index up to what a hook added to the commit; git leaves there what stood before the hook.
+
+    What was staged of other files stays.
+    """
+    place = await repository(ctx)
+    if before is not None:
+        names = ("diff", "--name-only", "--no-renames", "--no-ext-diff", "-z")
+        committed = (await git_bytes(ctx, *names, before, "HEAD", "--")).split(b"\0")
+        staged = set((await git_bytes(ctx, *names, "--cached", before, "--")).split(b"\0"))
+        more = [from_root(raw, place.prefix) for raw in committed if raw and raw not in staged]
+        specs += b"".join(os.fsencode(literal(name)) + b"\0" for name in more)
+    await git(ctx, "reset", "--quiet", *FROM_STDIN, stdin=specs, read=False)
 
 
 async def _commit(
@@ -216,7 +285,7 @@ async def _commit(
 ) -> Finished:
     before, _ = await position(ctx)
     with tempfile.NamedTemporaryFile(suffix=".txt", delete=False) as file:
-        file.write(message.encode("utf-8", "replace"))
+        file.write(message.encode())
     try:
         words = ["--amend"] if amend else []
         words += [f"--file={file.name}"] if message.strip() else ["--no-edit"]

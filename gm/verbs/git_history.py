@@ -8,6 +8,8 @@ import os
 from pathlib import Path
 from typing import TypedDict
 
+import anyio
+
 from gm.errors import GmError, NotFound, UsageError
 from gm.protocol.limits import RESULT_CHARACTERS
 from gm.system.names import read_path, show_path
@@ -78,6 +80,7 @@ async def git_log(
     Errors:
         no_such_revision: the range names something that is not there.
         bad_revision: the range is empty or begins with `-`.
+        no_such_path: there is no such path, and never was.
         not_a_repository: the workspace is in no git repository.
 
     Example:
@@ -101,6 +104,8 @@ async def git_log(
     window = [f"--max-count={limit}", f"--skip={offset}"]
     output = await git_bytes(ctx, "log", "-z", _SHAPE, *window, *following, *chosen, *where, *target)
     result["commits"] = _commits(output)
+    if path is not None and not result["commits"] and offset == 0:
+        await _refuse_unknown(ctx, path)
     try:
         if follows:
             listing = await git_bytes(ctx, "log", "--format=%H", *following, *chosen, *where, *target, timeout=20)
@@ -115,6 +120,27 @@ async def git_log(
     if len(result["commits"]) == limit and (total is None or offset + limit < total):
         result["next"] = offset + limit
     return result
+
+
+async def _refuse_unknown(ctx: VerbContext, path: Path) -> None:
+    """Refuse a path that is not there and that no commit ever had; empty is no answer to a misspelt name.
+
+    Raises:
+        NotFound: `no_such_path`.
+    """
+    if await anyio.to_thread.run_sync(os.path.lexists, path):
+        return
+    name = literal(inside(ctx, path))
+    try:
+        known = await git_bytes(ctx, "ls-files", "--cached", "-z", "--", name)
+        known = known or await git_bytes(ctx, "log", "--all", "-1", "--format=%H", "HEAD", "--", name, timeout=20)
+    except GmError as error:
+        if error.code in ("git_timeout", "no_such_revision"):
+            return
+        raise
+    if not known:
+        message = f"{ctx.show(path)} is not there, and no commit ever had it."
+        raise NotFound("no_such_path", message, "git_status and list_dir show what is there.")
 
 
 def _can_be_followed(ctx: VerbContext, name: str) -> bool:
@@ -192,6 +218,7 @@ async def git_diff(
     Errors:
         no_such_revision: the range names something that is not there.
         range_and_staged: both were given.
+        no_such_path: there is no such path, and never was.
         not_a_repository: the workspace is in no git repository.
 
     Example:
@@ -206,6 +233,8 @@ async def git_diff(
     where = [*what, "--", *(literal(inside(ctx, path)) for path in paths or [])]
     listing = await git_bytes(ctx, "diff", *_PLAIN, "--raw", "--numstat", "-z", "-M", *where)
     files = parse_changes(listing, place.prefix)
+    for path in paths or () if not files else ():
+        await _refuse_unknown(ctx, path)
     result = DiffResult(branch=branch, head=head, files=files, total=len(files))
     if not stat:
         _put_text(ctx, result, text_of(await git_bytes(ctx, "diff", *_PLAIN, "-M", *where)))

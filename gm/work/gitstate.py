@@ -277,7 +277,11 @@ def from_root(raw: bytes, prefix: str) -> str:
     if not prefix:
         return path
     if path.startswith(prefix):
-        return path[len(prefix) :]
+        return path[len(prefix) :] or "./"
+    if path.endswith("/") and prefix.startswith(
+        path
+    ):  # a folder with the workspace in it, as an untracked one is named
+        return "./"
     slash = "/" if path.endswith("/") else ""
     return posixpath.relpath(path, prefix) + slash
 

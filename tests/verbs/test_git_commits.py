@@ -170,6 +170,71 @@ def test_an_unknown_identity_and_a_missing_signing_key_are_errors_in_seconds(
     assert time.monotonic() - started < 10
 
 
+def test_signing_with_ssh_and_no_key_is_named(call: Any, git: Any) -> None:
+    git.commit()
+    git.write("a.txt", "new\n")
+    git("config", "commit.gpgSign", "true")
+    git("config", "gpg.format", "ssh")
+    assert refused(call, "git_commit", message="x", paths=["a.txt"]).code == "signing_failed"
+    git("config", "user.signingkey", "key::ssh-ed25519 AAAA")
+    git("config", "gpg.ssh.program", "/nowhere/ssh-keygen")
+    assert refused(call, "git_commit", message="x", paths=["a.txt"]).code == "signing_failed"
+
+
+def test_a_message_that_git_cannot_keep_is_refused_before_anything_is_done(call: Any, git: Any) -> None:
+    head = git.commit()
+    git.write("a.txt", "new\n")
+    for message in ("a\0b", "half \ud800"):
+        assert refused(call, "git_commit", message=message, paths=["a.txt"]).code == "bad_message"
+        assert refused(call, "git_commit", message=message, amend=True).code == "bad_message"
+    assert git("rev-parse", "HEAD") == head
+    git("config", "commit.gpgSign", "false")
+    assert call("git_commit", message="Grüße \U0001f600 \ufffd", paths=["a.txt"])["sha"]
+    assert git("log", "-1", "--format=%s") == "Grüße \U0001f600 \ufffd"
+
+
+def test_what_git_would_pass_over_is_refused_with_the_reason(call: Any, git: Any, tmp_path: Path) -> None:
+    git.commit(".gitignore", "*.log\n")
+    git.write("x.log")
+    git.write("logs/y.log")
+    (git.folder / "empty").mkdir()
+    other = tmp_path / "other"
+    git("init", "-q", str(other))
+    type(git)(other).commit("in.txt", "1\n")
+    git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other), "sub")
+    git("commit", "-qm", "Submodule")
+    git.write("sub/in.txt", "2\n")
+    for path, code in (
+        ("x.log", "ignored_path"),
+        ("empty", "nothing_to_add"),
+        ("logs", "nothing_to_add"),
+        ("sub/in.txt", "other_repository"),
+        (".git/config", "other_repository"),
+        ("nope", "no_such_path"),
+    ):
+        assert refused(call, "git_add", paths=[path]).code == code, path
+        assert refused(call, "git_commit", message="x", paths=[path]).code == code, path
+    assert git("diff", "--cached", "--name-only") == ""
+    git("add", "-f", "x.log")
+    git("commit", "-qm", "Log")
+    git("rm", "-q", "x.log")
+    assert call("git_commit", message="Remove it", paths=["x.log"])["files"] == ["x.log"]
+
+
+def test_what_a_hook_adds_to_a_commit_of_paths_leaves_a_clean_index(call: Any, git: Any) -> None:
+    for name in ("a.txt", "b.txt", "c.txt", "d.txt"):
+        git.commit(name, "1\n")
+    git.hook("pre-commit", "echo formatted > a.txt; echo formatted > b.txt; git add a.txt b.txt new.txt")
+    git.write("a.txt", "2\n")
+    git.write("new.txt", "2\n")
+    git.write("c.txt", "2\n")
+    git("add", "c.txt")
+    result = call("git_commit", message="x", paths=["a.txt", "new.txt"])
+    assert result["files"] == ["a.txt", "b.txt", "new.txt"]
+    assert git("status", "--porcelain") == "M  c.txt"
+    assert git("show", "HEAD:a.txt") == git("show", ":a.txt") == "formatted"
+
+
 def test_during_a_merge_conflicts_are_named_and_a_whole_commit_ends_it(call: Any, git: Any) -> None:
     git.commit("a.txt", "base\n")
     git("switch", "-qc", "topic")

@@ -129,6 +129,38 @@ def test_a_workspace_beneath_the_root_uses_its_own_paths(call: Any, git: Any, tm
     assert call("git_commit", message="x", paths=["a.txt", "../top.txt"])["total"] == 2
 
 
+def test_a_workspace_beneath_the_root_sees_all_whatever_is_configured(call: Any, git: Any, tmp_path: Path) -> None:
+    git.commit("beside.txt", "1\n")
+    git.commit("sub/a.txt", "1\n")
+    git("config", "diff.relative", "true")
+    git.write("beside.txt", "2\n")
+    git.write("sub/a.txt", "2\n")
+    git("add", "-A")
+    call.workspace = call.run.workspace = git.folder / "sub"
+    assert [file["path"] for file in call("git_diff", staged=True)["files"]] == ["../beside.txt", "a.txt"]
+    assert call("git_commit", message="Both")["files"] == ["../beside.txt", "a.txt"]
+    assert [file["path"] for file in call("git_show", rev="HEAD")["files"]] == ["../beside.txt", "a.txt"]
+    git.write("beside.txt", "mine\n")
+    (saved,) = call("git_checkout", paths=[".."])["saved"]
+    assert saved["path"] == "../beside.txt" and git("cat-file", "blob", saved["blob"]) == "mine"
+
+
+def test_a_path_that_never_was_is_no_empty_answer(call: Any, git: Any) -> None:
+    git.commit("gone.txt")
+    git.commit("a.txt")
+    git("rm", "-q", "gone.txt")
+    git("commit", "-qm", "Remove")
+    git.write("new.txt")
+    for arguments in ({"path": "nope.txt"}, {"path": "nope.txt", "range": "HEAD~1..HEAD"}):
+        assert code(call, "git_log", **arguments) == "no_such_path"
+    assert code(call, "git_diff", paths=["nope.txt"]) == "no_such_path"
+    assert code(call, "git_diff", paths=["nope.txt"], range="HEAD~1") == "no_such_path"
+    assert call("git_log", path="gone.txt", range="HEAD")["total"] == 2
+    for path in ("gone.txt", "a.txt", "new.txt"):
+        assert call("git_diff", paths=[path])["files"] == []
+        assert call("git_log", path=path, range="HEAD..HEAD")["commits"] == []
+
+
 def test_status_tells_the_plan_apart_and_pages_its_lists(call: Any, git: Any) -> None:
     git.commit()
     call("prd_add", title="A")

@@ -56,6 +56,14 @@ def test_a_workspace_beneath_the_root_sees_paths_from_where_it_is(repository: An
     assert [entry.path for entry in state.plan] == ["work/rows/r.md"] and state.prefix == "sub/deep/"
 
 
+def test_a_workspace_that_is_untracked_as_a_whole_is_named_from_where_it_is(repository: Any) -> None:
+    repository.commit()
+    repository.write("outer/sub/b.txt")
+    for folder in ("outer", "outer/sub"):
+        state = read_git_state(repository.folder / folder)
+        assert [entry.path for entry in state.entries] == ["./"]
+
+
 def test_ahead_behind_and_what_no_remote_has(repository: Any, tmp_path: Path) -> None:
     repository.commit()
     assert read_git_state(repository.folder).unpushed is None
