@@ -6,20 +6,22 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, is_typeddict
 
 import click
 
 from gm.cli.workspace import workspace_option
 from gm.errors import GmError, UsageError
 from gm.run.address import read_address
+from gm.run.run import Run
 from gm.run.store import list_runs
 from gm.system.paths import state_folder
 from gm.verbs.registry import Registry, Verb
 
-_LINE_BYTES = 64 * 1024 * 1024
+_ROUNDS = 3
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -83,25 +85,63 @@ def read_arguments(verb: Verb, words: Sequence[str], as_json: str | None) -> dic
 
 
 def _value(text: str, kind: Any) -> Any:
-    members = {kind, *get_args(kind)}
-    if members & {str, Path} or all(isinstance(member, str) for member in get_args(kind) or (0,)):
-        return text
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+    """Return a word as the value that a parameter takes: JSON for what is no text, one item for a list of texts."""
+    kinds = set(_parts(kind))
+    looks_like_json = text[:1] in ("[", "{") and kinds & {list, dict}
+    if looks_like_json or not kinds & {str, Path}:
+        try:
+            return json.loads(text)
+        except ValueError:
+            pass  # it is text after all; what does not fit is named when the verb takes it
+    return [text] if list in kinds and str not in set(_parts(kind, inside=False)) else text
+
+
+def _parts(kind: Any, *, inside: bool = True) -> Iterator[Any]:
+    """Give a type's parts: of a union its members, of a list what it holds (with `inside`), of texts `str`."""
+    origin = get_origin(kind)
+    if origin in (Union, UnionType):
+        for member in get_args(kind):
+            yield from _parts(member, inside=inside)
+    elif origin is Literal:
+        yield from (type(member) for member in get_args(kind))
+    elif origin in (list, dict):
+        yield origin
+        if inside:
+            yield from _parts(get_args(kind)[-1])
+    elif is_typeddict(kind):
+        yield dict
+    else:
+        yield kind
 
 
 def _call(registry: Registry, workspace: Path, verb: Verb, arguments: dict[str, Any]) -> Any:
-    for info in list_runs(state_folder(workspace)):
+    """Call through the live worker; without one in the newest open run, or in one made for this call."""
+    from gm.run.opening import begin_run, check_workspace, resume_newest
+
+    place = check_workspace(workspace)
+    for _ in range(_ROUNDS):  # a host may take the run between the look for its worker and ours for the run
+        connection = _live_worker(place)
+        if connection is not None:
+            with connection:
+                return _ask(connection, verb.name, arguments)
+        run = resume_newest(place)
+        if run is not None:
+            return _call_here(registry, run, verb, arguments, own=False)
+        if not any(info.locked and not info.ended and info.task for info in list_runs(state_folder(place))):
+            break
+    run = begin_run(place, {"pid": os.getpid(), "command": "call"})
+    return _call_here(registry, run, verb, arguments, own=True)
+
+
+def _live_worker(place: Path) -> Any:
+    for info in list_runs(state_folder(place)):
         if info.ended or not info.locked:
             continue
         address = read_address(info.folder)
         connection = _connect(address) if address else None
         if connection is not None:
-            with connection:
-                return _ask(connection, verb.name, arguments)
-    return _call_here(registry, workspace, verb, arguments)
+            return connection
+    return None
 
 
 def _connect(address: str) -> Any:
@@ -144,22 +184,18 @@ def _ask(connection: Any, verb: str, arguments: dict[str, Any]) -> dict[str, Any
 _USAGE = frozenset({"unknown_verb", "unknown_parameter", "missing_parameter", "wrong_type"})
 
 
-def _call_here(registry: Registry, workspace: Path, verb: Verb, arguments: dict[str, Any]) -> Any:
+def _call_here(registry: Registry, run: Run, verb: Verb, arguments: dict[str, Any], *, own: bool) -> Any:
     import anyio
 
-    return anyio.run(_run_verb, registry, workspace, verb, arguments)
+    return anyio.run(_run_verb, registry, run, verb, arguments, own)
 
 
-async def _run_verb(registry: Registry, workspace: Path, verb: Verb, arguments: dict[str, Any]) -> Any:
-    from gm.run.opening import begin_run, check_workspace, resume_newest
+async def _run_verb(registry: Registry, run: Run, verb: Verb, arguments: dict[str, Any], own: bool) -> Any:
     from gm.system.direct import DirectStarter
     from gm.verbs.call import call_verb
     from gm.verbs.context import VerbContext
     from gm.verbs.order import Order
 
-    place = check_workspace(workspace)
-    resumed = resume_newest(place)
-    run = resumed if resumed is not None else begin_run(place, {"pid": os.getpid(), "command": "call"})
     error: GmError | None = None
     seq = run.record("action", tool=verb.name, arguments=arguments, surface="shell")
     try:
@@ -173,7 +209,7 @@ async def _run_verb(registry: Registry, workspace: Path, verb: Verb, arguments: 
     finally:
         failed = {} if error is None else {"error": {"code": error.code, "message": error.message}}
         run.record("result", of=seq, tool=verb.name, ok=error is None, **failed)
-        if resumed is None:  # a run of this one call: nobody resumes it
+        if own:  # a run of this one call: nobody resumes it
             run.record("end", of=seq, summary=f"gm call {verb.name}", gaps=[], uncovered=[])
         run.close()
 

@@ -17,7 +17,7 @@ from gm.run.store import RunInfo, list_runs, new_run_id, prepare_state_folder, r
 from gm.system.environ import secrets
 from gm.system.paths import is_workspace, state_folder
 
-_BRIEFLY_S = 5.0
+_BRIEFLY_S = 10.0
 """How long a run is waited for that a command in a shell holds for one call."""
 
 _POLL_S = 0.05
@@ -67,33 +67,35 @@ def resume_named(workspace: Path, run_id: str) -> Run:
     if info is None:
         shown = ascii(run_id)[:120]
         raise NotFound("unknown_run", f"There is no run {shown} in {workspace}.", "`gm runs` lists them.")
-    _wait_for_command(info)
-    return Run.resume(folder, workspace, secrets=secrets())
+    return _resume(info, workspace)
 
 
 def resume_newest(workspace: Path) -> Run | None:
-    """Open the newest run that has a task and no end and that no other worker holds; None when there is none.
-
-    A run that a command in a shell holds for one call is waited for.
-    """
+    """Open the newest run that has a task and no end and that no worker holds; None when there is none."""
     for info in list_runs(state_folder(workspace)):
         if info.ended or info.task is None:
             continue
-        _wait_for_command(info)
         try:
-            return Run.resume(info.folder, workspace, secrets=secrets())
+            return _resume(info, workspace)
         except Conflict:
             continue
     return None
 
 
-def _wait_for_command(info: RunInfo) -> None:
-    """Wait while a run is held by somebody who does not listen for calls, as `gm call` does for a moment."""
+def _resume(info: RunInfo, workspace: Path) -> Run:
+    """Open a run; one that is held by somebody who does not listen, as `gm call` does for a moment, is waited for.
+
+    Raises:
+        Conflict: `run_locked`.
+    """
     deadline = time.monotonic() + _BRIEFLY_S
-    held: RunInfo | None = info
-    while held is not None and held.locked and read_address(info.folder) is None and time.monotonic() < deadline:
+    while True:
+        try:
+            return Run.resume(info.folder, workspace, secrets=secrets())
+        except Conflict:
+            if read_address(info.folder) is not None or time.monotonic() >= deadline:
+                raise
         time.sleep(_POLL_S)
-        held = read_run(info.folder)
 
 
 def begin_run(workspace: Path, about: Mapping[str, Any]) -> Run:

@@ -12,6 +12,7 @@ from gm.errors import GmError, UsageError
 from gm.protocol.limits import RESULT_CHARACTERS
 from gm.protocol.versions import RUN_META_KEY
 from gm.run.run import Run
+from gm.verbs.call import effect_unlogged
 from gm.worker.calls import Call
 from gm.worker.loop import LOOP, LoopCall
 from gm.worker.results import Shaped, error_result, value_result
@@ -50,9 +51,12 @@ class Dispatch:
         run = call.run or self._session.run
         if run is None:
             return shaped
-        if call.run is None:
-            self._session.begin(call, run)
-        self._record(run, call, shaped, error, started)
+        try:
+            if call.run is None:
+                self._session.begin(call, run)
+            self._record(run, call, shaped, error, started)
+        except GmError as failed:  # the log cannot be written: what was done must not be taken for undone
+            shaped = error_result(error or effect_unlogged(call.tool, call.seq, failed, shaped.result))
         result = {**shaped.result, "_meta": {**shaped.result.get("_meta", {}), RUN_META_KEY: run.id}}
         return Shaped(result, shaped.characters, shaped.cut)
 

@@ -23,7 +23,6 @@ from gm.worker.gate import skill_digest, skill_text
 from gm.worker.results import Shaped, text_result, value_result
 from gm.worker.session import Roots, Session, no_task
 
-_HEAD_CHARACTERS = 120
 _SERVERS_S = 40.0
 _LEAST_S = 1.0
 """How long a body waits for starting servers before it runs, when its host sees no progress; what it then has left."""
@@ -190,7 +189,7 @@ async def _write_context(loop: LoopCall, run: Run, note: str | None) -> Shaped:
         focus=progress.focus,
         steps=progress.steps,
         note=note,
-        text={"blob": run.log.blobs.put(data), "size": len(data), "head": text[:_HEAD_CHARACTERS], "tail": ""},
+        text={"blob": run.log.blobs.put(data), "size": len(data), "head": "", "tail": ""},
     )
     return value_result(structured(situation), MAX_RESULT_CHARACTERS, loop.keep, text=text)
 

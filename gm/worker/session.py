@@ -296,6 +296,9 @@ class Session:
         except GmError as raised:
             error = raised
             raise
+        except asyncio.CancelledError:
+            error = GmError("cancelled", f"The caller of {verb} has gone.")
+            raise
         finally:
             self._shell_calls -= 1
             ms = round((time.monotonic() - started) * 1000)

@@ -61,7 +61,14 @@ class VerbSocket:
         try:
             line = await reader.readline()
             if line:
-                send(await self._answer(line, lambda text: send({"progress": text})))
+                answer = asyncio.ensure_future(self._answer(line, lambda text: send({"progress": text})))
+                gone = asyncio.ensure_future(reader.read())
+                await asyncio.wait([answer, gone], return_when=asyncio.FIRST_COMPLETED)
+                gone.cancel()
+                if not answer.done():  # the caller has gone: a shell ends, what else has begun ends by itself
+                    answer.cancel()
+                    return
+                send(answer.result())
                 await writer.drain()
         except (ConnectionError, ValueError):
             return  # the caller has gone, or sent more than any call holds

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -117,6 +118,34 @@ def test_values_are_text_where_the_verb_takes_text_and_json_elsewhere(repository
     assert edited.returncode == 0, edited.stderr
     read = gm("call", "read_file", "path=n.txt", "offset=2", "limit=1", "--json", cwd=repository)
     assert json.loads(read.stdout)["text"] == "two\n"
+
+
+def test_lists_are_given_as_json_or_as_one_item(repository: Path) -> None:
+    (repository / "n.txt").write_text("1\n")
+    added = gm("call", "git_add", 'paths=["n.txt"]', "--json", cwd=repository)
+    assert added.returncode == 0, added.stdout
+    assert gm("call", "git_rm", "paths=n.txt", "cached=true", "--json", cwd=repository).returncode == 0
+    row = json.loads(gm("call", "prd_add", "title=R", "--json", cwd=repository).stdout)["id"]
+    assert gm("call", "unknown_add", "question=Q?", f'blocks=["{row}"]', cwd=repository).returncode == 0
+    assert gm("call", "unknown_add", "question=Another?", f"blocks={row}", cwd=repository).returncode == 0
+    listed = json.loads(gm("call", "unknown_list", "--json", cwd=repository).stdout)
+    assert [unknown["blocks"] for unknown in listed["unknowns"]] == [[row], [row]]
+
+
+def test_a_call_that_is_interrupted_ends_its_shell(ready: Callable[..., Host], repository: Path) -> None:
+    ready(task="live")
+    mark = repository / "mark"
+    call = subprocess.Popen(self_command("call", "run_shell", f"command=echo $$ > {mark}; sleep 300"), cwd=repository)
+    deadline = time.monotonic() + 30
+    while not (mark.exists() and mark.read_text().strip()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    pid = int(mark.read_text())
+    call.kill()
+    call.wait()
+    while os.path.exists(f"/proc/{pid}"):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def test_every_verb_has_its_documentation_in_a_shell() -> None:
