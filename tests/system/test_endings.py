@@ -87,7 +87,7 @@ def test_a_new_run_that_was_begun_when_the_worker_died_is_not_begun_twice(
 ) -> None:
     host = ready(task="first")
     for n in range(8):
-        wait_for(lambda: not host.call("next_context").failed)
+        assert not host.call("next_context", task=f"go on {n}", retask=True).failed
         pid = [event["pid"] for event in LogReader(list_runs(repository / ".gm")[0].folder) if "pid" in event][-1]
         before = with_task(repository)
         request = host.send("tools/call", {"name": "next_context", "arguments": {"task": f"new {n}", "run": "new"}})
