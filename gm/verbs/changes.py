@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NotRequired, TypedDict
@@ -37,7 +38,7 @@ class WriteResult(TypedDict):
 @verb(family="files", writes="path", destructive=True, idempotent=True)
 async def write_file(
     ctx: VerbContext,
-    path: Path,
+    path: str,
     text: str,
     expect_sha: str | None = None,
     mkdirs: bool = True,
@@ -64,14 +65,14 @@ async def write_file(
         `write` event).
 
     Errors:
-        changed_since_read (with `expected` and `actual`), is_a_directory, not_a_file, no_folder, permission_denied,
-        no_space, cannot_encode, unknown_encoding, escaped_bytes (the text has a `\xff` of read_file's that stands for a
-        byte).
+        changed_since_read (with `expected` and `actual`), bad_path (a URI), is_a_directory (also a path that ends in a
+        slash), not_a_file, no_folder, permission_denied, no_space, cannot_encode, unknown_encoding, escaped_bytes (the
+        text has a `\xff` of read_file's that stands for a byte).
 
     Example:
         await gm.write_file(path="notes/a.md", text="# A\n")
     """
-    return await to_the_end(_write(ctx, path, text, expect_sha, mkdirs, encoding))
+    return await to_the_end(_write(ctx, _file(ctx, "write_file", path), text, expect_sha, mkdirs, encoding))
 
 
 async def _write(
@@ -156,6 +157,23 @@ def _encoded(text: str, encoding: Encoding, real: Path) -> bytes:
         ) from None
 
 
+def _file(ctx: VerbContext, verb: str, path: str) -> Path:
+    """Return the file that `path` names; a URI, and a path that can only be a folder's, are refused."""
+    if not path or "\0" in path:
+        raise UsageError("wrong_type", f"{verb}: `path` must be a path, not {path!r}.")
+    if "://" in path:
+        raise UsageError(
+            "bad_path",
+            f"{path} is a URI; {verb} writes files only.",
+            "Skills are read with read_file and change with gm itself. A path has single slashes.",
+        )
+    if re.split(r"[/\\]" if os.name == "nt" else "/", path)[-1] in ("", ".", ".."):
+        raise UsageError(
+            "is_a_directory", f"{path} names a folder, not a file.", "Give a file's name; its folders are made."
+        )
+    return ctx.resolve(path)
+
+
 class Edit(TypedDict):
     """One replacement."""
 
@@ -184,7 +202,7 @@ class EditResult(TypedDict):
 @verb(family="files", writes="path", destructive=True)
 async def edit_file(
     ctx: VerbContext,
-    path: Path,
+    path: str,
     old: str | None = None,
     new: str | None = None,
     all: bool = False,
@@ -212,14 +230,14 @@ async def edit_file(
 
     Errors:
         no_match (with the nearest lines), several_matches (with the line number of each), no_change, empty_old,
-        missing_parameter, changed_since_read, binary_file, too_large, cannot_encode, not_found, is_a_directory,
-        not_a_file, permission_denied, no_space.
+        missing_parameter, bad_path, changed_since_read, binary_file, too_large, cannot_encode, not_found,
+        is_a_directory, not_a_file, permission_denied, no_space.
 
     Example:
         await gm.edit_file(path="a.py", old="colour = 1\n", new="colour = 2\n")
     """
     replacements = _replacements(old, new, all, edits)
-    return await to_the_end(_edit(ctx, path, replacements, expect_sha))
+    return await to_the_end(_edit(ctx, _file(ctx, "edit_file", path), replacements, expect_sha))
 
 
 def _replacements(

@@ -6,8 +6,9 @@ the lines that it replaces. Nothing but the match changes.
 
 from __future__ import annotations
 
+import heapq
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher, unified_diff
 
@@ -17,7 +18,10 @@ _LISTED = 20
 _MOST_COUNTED = 10_000
 _NEAREST = 3
 _CANDIDATES = 20
-_LINES_SEARCHED = 50_000
+_MANY_LINES = 50_000
+_WORDS_IN_LONG = 3
+"""In a file of many lines only those are compared that have one of the longest words of the line that is sought."""
+
 _DIFF_LINES = 20_000
 
 
@@ -258,21 +262,8 @@ def _nearest(lines: list[str], wanted: list[str]) -> list[int]:
     sought = wanted[anchor].strip().casefold()
     if not sought:
         return []
-    words = set(re.findall(r"\w+", sought)) or set(sought)
-    scored = []
-    for index, line in enumerate(lines[:_LINES_SEARCHED]):
-        other = line.strip().casefold()
-        if not other:
-            continue
-        if other == sought:
-            scored.append((2.0, index))
-            continue
-        have = set(re.findall(r"\w+", other[:1000])) or set(other[:1000])
-        if common := len(words & have):
-            scored.append((common / max(len(words), len(have)), index))
-    scored.sort(key=lambda item: (-item[0], item[1]))
     ranked = []
-    for _, index in scored[:_CANDIDATES]:
+    for _, index in heapq.nsmallest(_CANDIDATES, _scored(lines, sought)):
         start = max(0, index - anchor)
         window = lines[start : start + min(len(wanted), 40)]
         one = "\n".join(line.strip()[:500].casefold() for line in window)
@@ -286,6 +277,23 @@ def _nearest(lines: list[str], wanted: list[str]) -> list[int]:
         if number not in found:
             found.append(number)
     return found[:_NEAREST]
+
+
+def _scored(lines: list[str], sought: str) -> Iterator[tuple[float, int]]:
+    """Yield the lines that have words of the line `sought`: a number, lower the more alike they are, and the index."""
+    words = set(re.findall(r"\w+", sought)) or set(sought)
+    longest = sorted(words, key=lambda word: (-len(word), word))[:_WORDS_IN_LONG] if len(lines) > _MANY_LINES else []
+    within = re.compile("|".join(map(re.escape, longest))).search
+    for index, line in enumerate(lines):
+        other = line.strip().casefold()
+        if not other or not within(other):
+            continue
+        if other == sought:
+            yield -2.0, index
+            continue
+        have = set(re.findall(r"\w+", other[:1000])) or set(other[:1000])
+        if common := len(words & have):
+            yield -common / max(len(words), len(have)), index
 
 
 def _difference(lines: list[str], wanted: list[str], number: int) -> str:

@@ -333,3 +333,12 @@ def test_text_of_any_bytes_encodes_to_the_same_bytes(data: bytes) -> None:
     encoding = textfile.detect(data)
     if encoding is not None:
         assert encoding.encode(encoding.decode(data)) == data
+
+
+def test_the_nearest_lines_are_looked_for_in_the_whole_of_a_long_file(call: Any, workspace: Path) -> None:
+    lines = [f"value_{number} = {number}\n" for number in range(120_000)]
+    lines[110_000] = "def compute_total(first, second):\n"
+    (workspace / "a").write_text("".join(lines))
+    error = refused(call, path="a", old="def compute_total(first, other):\n", new="x")
+    assert error.code == "no_match"
+    assert error.data["nearest"][0] == 110_001

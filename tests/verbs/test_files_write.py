@@ -265,3 +265,25 @@ def test_nothing_is_left_behind_by_a_write_that_fails(
     assert refused(call, "write_file", path="a", text="new").code == "no_space"
     assert (workspace / "a").read_text() == "old"
     assert sorted(os.listdir(workspace)) == [".git", ".gm", "a"]
+
+
+@pytest.mark.parametrize("verb", [{"name": "write_file", "text": "x"}, {"name": "edit_file", "old": "a", "new": "b"}])
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("skill://gm/SKILL.md", "bad_path"),
+        ("file:///tmp/x", "bad_path"),
+        ("newdir/", "is_a_directory"),
+        ("newdir/.", "is_a_directory"),
+        ("newdir/..", "is_a_directory"),
+        ("", "wrong_type"),
+        ("a\0b", "wrong_type"),
+    ],
+)
+def test_what_can_be_no_file_is_refused_and_leaves_nothing(
+    call: Any, workspace: Path, verb: dict[str, str], path: str, code: str
+) -> None:
+    before = sorted(workspace.iterdir())
+    arguments = dict(verb)
+    assert refused(call, arguments.pop("name"), path=path, **arguments).code == code
+    assert sorted(workspace.iterdir()) == before
