@@ -48,6 +48,12 @@ def test_format_without_write_prints_a_diff_and_changes_nothing(make_project: Ma
     assert not (root / ".gmloop").exists()
 
 
+def test_a_diff_has_no_lines_but_those_of_the_file(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "a.gml").write_text("// \f\u2028\x85 c\nx=1\n", encoding="utf-8")
+    shown = "--- a/a.gml\n+++ b/a.gml\n@@ -1,2 +1,2 @@\n // \f\u2028\x85 c\n-x=1\n+x = 1;\n"
+    assert run(tmp_path, "format", "a.gml").stdout == shown
+
+
 def test_format_does_not_look_again_at_what_it_knows_to_be_laid_out(make_project: Make, run: Run) -> None:
     root = make_project({"a": "x=1\n"})
     run(root, "format", "--write")

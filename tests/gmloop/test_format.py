@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,7 @@ GOLDEN = {
     "comment in an empty block": ("if (a) { // nothing\n}", "if (a) { // nothing\n}\n"),
     "regions": ("#region A  \nx=1\n#endregion", "#region A\nx = 1;\n#endregion\n"),
     "macros stay": ("#macro A  1 +\\\n   2\nx=A", "#macro A  1 +\\\n   2\nx = A;\n"),
+    "comment before an enum's semicolon": ("enum A { X } /* c */;\nenum B {\nY\n} // d\n; // e\nenum C {} // f\n;x=1", "enum A { X } /* c */\nenum B {\n    Y\n} // d\n// e\nenum C {} // f\nx = 1;\n"),
     "stray semicolons": ("function f() { };\n;;x = 1;;", "function f() {}\n\nx = 1;\n"),
     "empty body": ("while (f());", "while (f());\n"),
     "chain on lines": ("a()\n.b(1)\n.c(2)", "a()\n    .b(1)\n    .c(2);\n"),
@@ -152,6 +154,35 @@ def test_only_the_lines_that_are_asked_for_change() -> None:
     assert format_text(text, FormatOptions(), NO_MACROS, (2, 3)).text == "a=1\nb = 2;\nc = 3;\nd=4\n"
 
 
+@pytest.mark.parametrize(
+    ("lines", "before", "after"),
+    [
+        ((2, 2), "a=1\nb=2\nc=3", "a=1\nb = 2;\nc=3"),
+        ((3, 3), "a=1\nb=2\nc=3", "a=1\nb=2\nc = 3;\n"),
+        ((9, 12), "a=1\n", "a=1\n"),
+        ((2, 2), "x={\na:1,\nb:2\n}\n", "x={\n    a: 1,\nb:2\n}\n"),
+        ((2, 2), "if(a)\n{\nb()\n}\n", "if(a)\n{\nb()\n}\n"),  # the brace would go to the line before
+        ((1, 2), "if(a)\n{\nb()\n}\n", "if (a) {\nb()\n}\n"),
+        ((3, 4), "if(a)\n{\nb()\n}\n", "if(a)\n{\n    b();\n}\n"),
+        ((1, 1), "x = ((\na))\n", "x = ((\na))\n"),
+        ((1, 3), "x=1\n\n\n\n\ny=2\n", "x = 1;\n\n\ny=2\n"),
+        ((6, 6), "x=1\n\n\n\n\ny=2\n", "x=1\n\n\n\n\ny = 2;\n"),
+        ((2, 2), "function f(){}\nfunction g(){}\n", "function f(){}\n\nfunction g() {}\n"),
+        ((2, 2), "x=1\nif(a){b()}else{c()}\ny=1\n", "x=1\nif (a) {\n    b();\n} else {\n    c();\n}\ny=1\n"),
+        ((2, 2), "/* a\n\n   b */ x=1\ny=1\n", "/* a\n\n   b */ x=1\ny=1\n"),
+        ((1, 1), "x=1\n;y=2\n", "x = 1;\n;y=2\n"),
+        ((1, 1), "f(a\n,b)\n", "f(a\n,b)\n"),
+        ((1, 1), "x=1\r\n\r\ny=2\r\n", "x = 1;\r\n\r\ny=2\r\n"),
+        ((1, 1), "x=1\n/* \f\u2028 */ y=2\nz=3", "x = 1;\n/* \f\u2028 */ y=2\nz=3"),
+        ((3, 3), "x=1\n/* \f\u2028 */ y=2\nz=3", "x=1\n/* \f\u2028 */ y=2\nz = 3;\n"),
+        ((1, 1), "x=1\n\ny=2\rz=1\ra=1\r", "x = 1;\n\ny=2\rz=1\ra=1\r"),
+    ],
+)
+def test_a_range_changes_no_line_outside_of_it(lines: tuple[int, int], before: str, after: str) -> None:
+    result = format_text(before, FormatOptions(), NO_MACROS, lines)
+    assert (result.state, result.text) == ("formatted", after)
+
+
 def test_the_check_sees_a_changed_token_a_moved_comment_and_another_tree() -> None:
     def differs(old: str, new: str) -> bool:
         return difference(parse(old), parse(new)) is not None
@@ -193,6 +224,34 @@ def test_any_mix_of_constructs_is_idempotent_and_keeps_its_tokens(pieces: list[s
     assert result.state == "formatted", result.reason
     assert format_text(result.text, options, NO_MACROS).text == result.text
     assert difference(before, parse(result.text)) is None
+
+
+@given(
+    st.lists(PIECE, min_size=1, max_size=5),
+    st.sampled_from(["\n", "\r\n", "\r", "\n\n\n", "\r\n\n", "\r\n\r", " // c\n", "\n/* d \n\n */ "]),
+    st.sampled_from(["\n", "\r\n", "\r"]),
+    st.sampled_from([20, 60, 120]),
+    st.data(),
+)
+@settings(max_examples=400, deadline=None)
+def test_any_range_of_any_mix_changes_only_its_lines_and_no_token(
+    pieces: list[str], between: str, newline: str, width: int, data: st.DataObject
+) -> None:
+    text = between.join(piece.replace("\n", newline) for piece in pieces)
+    before = parse(text)
+    options = FormatOptions(print_width=width)
+    if before.diagnostics:
+        return
+    lines = re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+", text)
+    first = data.draw(st.integers(1, len(lines)))
+    last = data.draw(st.integers(first, len(lines)))
+    result = format_text(text, options, NO_MACROS, (first, last))
+    above, below = "".join(lines[: first - 1]), "".join(lines[last:])
+    assert result.state == "formatted", result.reason
+    assert result.text.startswith(above) and result.text[len(above) :].endswith(below)
+    assert difference(before, parse(result.text)) is None
+    whole = format_text(text, options, NO_MACROS)
+    assert format_text(text, options, NO_MACROS, (1, len(lines))).text == whole.text
 
 
 @given(st.text(alphabet="ab(){}[],;.=+-!?:\"'/*\n #1", max_size=60))

@@ -19,7 +19,7 @@ from gm.gmloop.cli.invocation import Invocation
 from gm.gmloop.cli.shape import Command, invocation_of, report_options, target_options, write_options
 from gm.gmloop.format.batch import Remembered, format_all
 from gm.gmloop.format.formatter import Formatted, format_text
-from gm.gmloop.gml.source import LineMap, decode, encode
+from gm.gmloop.gml.source import LineMap, decode, encode, split_lines
 from gm.gmloop.project.lease import lease, state_folder
 from gm.gmloop.project.macros import read_macros
 from gm.gmloop.writing import Replacement, write_all
@@ -274,7 +274,5 @@ def _done(path: Path, old: bytes, result: Formatted) -> Done:
 
 def unified_diff(name: str, old: bytes, new: bytes) -> str:
     """Return the unified diff of one file, whose lines end as they do in the file."""
-    lines = difflib.unified_diff(
-        decode(old).splitlines(keepends=True), decode(new).splitlines(keepends=True), f"a/{name}", f"b/{name}"
-    )
+    lines = difflib.unified_diff(split_lines(decode(old)), split_lines(decode(new)), f"a/{name}", f"b/{name}")
     return "".join(line if line.endswith(("\n", "\r")) else f"{line}\n\\ No newline at end of file\n" for line in lines)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -10,13 +9,13 @@ from typing import Final, Literal
 from gm.gmloop.format.check import difference
 from gm.gmloop.format.options import FormatOptions
 from gm.gmloop.format.statements import StatementLayout
+from gm.gmloop.format.stretch import take_over
 from gm.gmloop.gml.expressions import Diagnostic
 from gm.gmloop.gml.macros import MacroTable, parse_with_macros
 from gm.gmloop.gml.parser import parse
 
 _NEWLINES: Final = {"lf": "\n", "crlf": "\r\n", "cr": "\r"}
 _ROUNDS: Final = 4  # a literal that the first round spreads over lines may move what is around it in the second
-_SPACE: Final = re.compile(r"[\s;]+")
 _ANY_NEWLINE: Final = re.compile(r"\r\n|\r|\n")
 
 
@@ -77,8 +76,12 @@ def format_text(
         if again.diagnostics:
             break
     if lines is not None:
-        new = _within(text, new, lines)
-        again = parse(new, bodies)
+
+        def sound(candidate: str) -> bool:
+            parsed_again = parse(candidate, bodies)
+            return not parsed_again.diagnostics and difference(parsed, parsed_again) is None
+
+        return Formatted("formatted", take_over(parsed.tokens, again.tokens, lines, sound))
     if new == text:
         return Formatted("formatted", text)
     problem = again.diagnostics[0].message if again.diagnostics else difference(parsed, again)
@@ -92,21 +95,3 @@ def _dominant_newline(text: str) -> str:
     for match in _ANY_NEWLINE.finditer(text):
         counts[match[0]] = counts.get(match[0], 0) + 1
     return max(counts, key=lambda newline: counts[newline]) if counts else "\n"
-
-
-def _within(old: str, new: str, lines: tuple[int, int]) -> str:
-    """Take over only those changes that touch the lines asked for; lines are paired by what is no white space."""
-    before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
-    first, last = lines[0] - 1, lines[1]
-    keys = [[_SPACE.sub("", line) for line in text] for text in (before, after)]
-    result: list[str] = []
-    matcher = difflib.SequenceMatcher(None, keys[0], keys[1], False)
-    for tag, start, stop, new_start, new_stop in matcher.get_opcodes():
-        if tag == "equal":
-            for offset in range(stop - start):
-                inside = first <= start + offset < last
-                result.append(after[new_start + offset] if inside else before[start + offset])
-            continue
-        touches = (start < last and stop > first) or (start == stop and first <= start <= last)
-        result.extend(after[new_start:new_stop] if touches else before[start:stop])
-    return "".join(result)

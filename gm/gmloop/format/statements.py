@@ -152,10 +152,9 @@ class StatementLayout(ListLayout):
         if self.kinds[close] == k.SEMICOLON:
             close -= 1
         head: list[Doc] = [self.tok(node.first), " ", self.tok(node.name.first), " ", self.tok(opening)]
-        after = self.lead(node.stop - 1) if close < node.stop - 1 else []
         if not node.members:
             docs = self.entry_end(close)
-            return [*head, Indent(docs), HARD if docs else "", self.token(close), *after]
+            return [*head, Indent(docs), HARD if docs else "", self.token(close)]
         forced = self._expanded(opening, close + 1)
         body: list[Doc] = []
         for place, member in enumerate(node.members):
@@ -173,8 +172,8 @@ class StatementLayout(ListLayout):
             elif comma:
                 body.extend([*self.lead(member.stop), "," if forced else ""])
         if forced:
-            return Group([*head, Indent([*body, *self.entry_end(close)]), HARD, self.token(close), *after], True)
-        return Group([*head, Indent([*body, *self.lead(close)]), LINE, self.token(close), *after])
+            return Group([*head, Indent([*body, *self.entry_end(close)]), HARD, self.token(close)], True)
+        return Group([*head, Indent([*body, *self.lead(close)]), LINE, self.token(close)])
 
     # -- blocks and what governs them
 

@@ -7,6 +7,7 @@ from bisect import bisect_right
 from typing import Final, NamedTuple
 
 _NEWLINE: Final = re.compile(r"\r\n|\r|\n")
+_LINE: Final = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
 class Position(NamedTuple):
@@ -25,6 +26,11 @@ def decode(data: bytes) -> str:
 def encode(text: str) -> bytes:
     """Give back the bytes that `decode` was given."""
     return text.encode("utf-8", "surrogateescape")
+
+
+def split_lines(text: str) -> list[str]:
+    """Return a text's lines with their ends; only CRLF, CR and LF end a line, unlike in `str.splitlines`."""
+    return _LINE.findall(text)
 
 
 class LineMap:
