@@ -70,9 +70,10 @@ async def git_checkout(
 ) -> CheckoutResult:
     """Check out a branch or a commit, or with `paths` bring files back as a commit (or the index) has them.
 
-    A switch never overwrites uncommitted changes. With `paths` it does; what stood in these files is kept, byte for
-    byte, as blobs in git's own store and named in `saved`. One comes back with `git cat-file blob <blob> > <path>`
-    (run_shell); git keeps it until it prunes, two weeks at least unless configured otherwise.
+    A switch never overwrites uncommitted changes or ignored files. With `paths` it does; what stood in these files is
+    kept, byte for byte, as blobs in git's own store and named in `saved`. One comes back with
+    `git cat-file blob <blob> > <path>` (run_shell); git keeps it until it prunes, two weeks at least unless configured
+    otherwise.
 
     Args:
         branch: a branch; one that only a remote has is made, with that upstream. With `create` a new one.
@@ -106,7 +107,9 @@ async def git_checkout(
         branch = await branch_name(ctx, branch) if create else check_name(branch, "branch").removeprefix("refs/heads/")
     await refuse_during_operation(ctx, "The checkout")
     before, old = await position(ctx)
-    done = await to_the_end(git(ctx, "switch", *_switch(branch, rev, create), read=False, timeout=_CHECKOUT_S))
+    # an ignored file may be the only copy of something, too
+    how = ("switch", "--no-overwrite-ignore", *_switch(branch, rev, create))
+    done = await to_the_end(git(ctx, *how, read=False, timeout=_CHECKOUT_S))
     if done.exit:
         said = done.messages
         if "already exists" in said:

@@ -261,7 +261,11 @@ async def commit_paths(
                 await git(ctx, "rm", "--cached", "--quiet", *FROM_STDIN, stdin=new, read=False)
         raise
     if "pre-commit" in await _hooks(ctx):
-        await to_the_end(_follow_hook(ctx, before, specs))
+        try:
+            await to_the_end(_follow_hook(ctx, before, specs))
+        except GmError as error:
+            await _say_when_made(ctx, error, before)
+            raise
     return done
 
 

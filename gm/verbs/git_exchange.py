@@ -276,8 +276,8 @@ async def git_pull(
 async def _join_command(ctx: VerbContext, branch: str, rebase: bool | None, ff_only: bool) -> list[str]:
     """Return the git that joins the upstream: as asked for, else as `git pull` is configured, else only forward."""
     onto = ["rebase", "@{upstream}"]
-    merge = ["merge", "--no-edit", "@{upstream}"]
-    forward = ["merge", "--ff-only", "@{upstream}"]
+    merge = ["merge", "--no-overwrite-ignore", "--no-edit", "@{upstream}"]
+    forward = ["merge", "--no-overwrite-ignore", "--ff-only", "@{upstream}"]
     if ff_only or rebase is not None:
         return forward if ff_only else onto if rebase else merge
     configured = await _setting(ctx, f"branch.{branch}.rebase") or await _setting(ctx, "pull.rebase")

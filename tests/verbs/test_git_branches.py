@@ -51,6 +51,19 @@ def test_a_switch_never_overwrites_uncommitted_changes(call: Any, git: Any) -> N
     assert (git.folder / "a.txt").read_text() == "mine\n"
 
 
+def test_an_ignored_file_is_not_overwritten_by_a_switch_or_a_pull(call: Any, git: Any, origin: Path) -> None:
+    git("switch", "-qc", "topic")
+    git.commit(".env", "theirs\n")
+    git("push", "-q", "origin", "topic:main")
+    git("switch", "-q", "main")
+    (git.folder / ".git" / "info" / "exclude").write_text(".gm/\n.env\n")
+    git.write(".env", "mine\n")
+    assert refused(call, "git_checkout", branch="topic").code == "local_changes"
+    assert refused(call, "git_checkout", rev="topic").code == "local_changes"
+    assert refused(call, "git_pull").code == "local_changes"
+    assert (git.folder / ".env").read_text() == "mine\n"
+
+
 def test_a_checkout_waits_for_an_operation_and_for_another_worktree(call: Any, git: Any, tmp_path: Path) -> None:
     git.commit("a.txt", "base\n")
     git("worktree", "add", "-q", "-b", "there", str(tmp_path / "tree"))
