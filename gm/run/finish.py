@@ -40,6 +40,7 @@ _SYNONYMS: dict[str, tuple[str, ...]] = {
     "plan files": ("plan uncommitted",),
     "unpushed": ("not pushed",),
     "failed check": ("last check",),
+    "earlier witnesses": ("earlier runs",),
 }
 
 
@@ -109,6 +110,10 @@ def open_items(facts: Facts, background: Sequence[str], calls: Sequence[tuple[st
         )
     for stale in facts.stale:
         items.append(OpenItem("stale witness", stale.row, stale.text(), "run the check again"))
+    if facts.stale_before:
+        rows = ", ".join(stale.row for stale in facts.stale_before[:3])
+        text = f"{len(facts.stale_before)} witnesses of earlier runs are stale: {rows} …"
+        items.append(OpenItem("earlier witnesses", "", text, "run their checks again, or say why not"))
     check = facts.last_check
     if check is not None and not check.get("ok"):
         text = f"the last check failed (seq {check['seq']})"

@@ -11,7 +11,7 @@ import anyio.to_thread
 from gm.body.limits import MAX_BUDGET_MS
 from gm.errors import Refused, UsageError
 from gm.protocol.limits import BACKGROUND_AFTER_S, MAX_RESULT_CHARACTERS, RESULT_CHARACTERS
-from gm.run.context import render, structured
+from gm.run.context import compose
 from gm.run.facts import Facts, gather_facts
 from gm.run.finish import Gap, OpenItem, open_items, read_gaps, uncovered
 from gm.run.run import Run
@@ -27,6 +27,7 @@ _SERVERS_S = 40.0
 _LEAST_S = 1.0
 """How long a body waits for starting servers before it runs, when its host sees no progress; what it then has left."""
 
+_FOCUS_CHARACTERS = 200
 _END_S = 6.0
 """How long the other calls may take to end when the run does."""
 
@@ -116,6 +117,10 @@ async def next_context(
         return value_result(value, MAX_RESULT_CHARACTERS, _no_blob, text=text)
     if steps is not None and steps < 1:
         raise UsageError("bad_steps", f"`steps` must be at least 1, not {steps}.", "Leave it out for no limit.")
+    if focus is not None and len(focus) > _FOCUS_CHARACTERS:
+        raise UsageError(
+            "bad_focus", f"`focus` has {len(focus):,} characters; it is a row's id.", "gm.prd_list() lists rows."
+        )
     create = bool(task and task.strip())
     current = session.run
     if current is not None and current.progress.ended and run is None:
@@ -179,7 +184,7 @@ async def _write_context(loop: LoopCall, run: Run, note: str | None) -> Shaped:
     seq = run.log.last_seq
     surroundings = loop.session.surroundings()
     situation = await anyio.to_thread.run_sync(lambda: gather(run, progress.focus, surroundings, seq=seq))
-    text = render(situation)
+    text, value = compose(situation)
     data = text.encode("utf-8", "replace")
     progress.context_seq = run.record(
         "context",
@@ -191,7 +196,7 @@ async def _write_context(loop: LoopCall, run: Run, note: str | None) -> Shaped:
         note=note,
         text={"blob": run.log.blobs.put(data), "size": len(data), "head": "", "tail": ""},
     )
-    return value_result(structured(situation), MAX_RESULT_CHARACTERS, loop.keep, text=text)
+    return value_result(value, MAX_RESULT_CHARACTERS, loop.keep, text=text)
 
 
 def _no_blob(data: bytes) -> str:

@@ -321,7 +321,7 @@ class Session:
         warnings = self.waiting
         if self.fleet is not None:
             servers = self.fleet.failures()
-            warnings += (self.fleet.waiting,) if self.fleet.waiting else ()
+            warnings = warnings if self.fleet.waiting is None else self.fleet.waiting
         return Surroundings(background=background, servers=servers, update=self.update, warnings=warnings)
 
     def note_update(self, frame: Mapping[str, Any]) -> None:
