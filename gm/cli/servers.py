@@ -15,7 +15,7 @@ from gm.errors import GmError, NotFound, Unavailable, UsageError
 from gm.run.reader import LogReader
 from gm.run.store import list_runs
 from gm.run.trust import digest_of, trust
-from gm.servers.config import Config, ServerEntry, read_config, read_layer, workspace_file
+from gm.servers.config import Config, ServerEntry, read_config, read_layer, shape_fault, workspace_file
 from gm.servers.tools import verb_name
 from gm.system.paths import state_folder
 from installer.hosts import jsonc
@@ -97,7 +97,10 @@ def test_server(place: tuple[Path, Path | None], name: str, as_json: bool) -> No
     import anyio
 
     workspace, extra = place
-    entry = _entry(workspace, extra, name)
+    entry, trusted = _entry(workspace, extra, name)
+    if not trusted:
+        words = [str(entry.command or entry.url), *entry.args]
+        click.echo(f"{workspace_file(workspace)} is not trusted; this test starts: {' '.join(words)}", err=True)
     begun = time.monotonic()
     state, error, tools = anyio.run(_try, workspace, entry)
     ms = round((time.monotonic() - begun) * 1000)
@@ -111,14 +114,16 @@ def test_server(place: tuple[Path, Path | None], name: str, as_json: bool) -> No
         raise Unavailable("server_failed", f"{name}: {state}: {error}", "Mend the entry and test it again.")
 
 
-def _entry(workspace: Path, extra: Path | None, name: str) -> ServerEntry:
+def _entry(workspace: Path, extra: Path | None, name: str) -> tuple[ServerEntry, bool]:
+    """Return the entry of that name, and whether it comes from a file that is trusted."""
     config = read_config(workspace, extra)
     entries = {entry.name: entry for entry in config.servers}
-    if name not in entries and config.waiting is not None:
+    trusted = name in entries
+    if not trusted and config.waiting is not None:
         entries |= {entry.name: entry for entry in read_config(workspace, workspace_file(workspace)).servers}
     if name not in entries:
         raise NotFound("unknown_server", f"There is no server {name!r}.", f"There are: {', '.join(entries) or 'none'}.")
-    return entries[name]
+    return entries[name], trusted
 
 
 async def _try(workspace: Path, entry: ServerEntry) -> tuple[str, str | None, list[str]]:
@@ -211,6 +216,9 @@ def add_server(
         if not all(equals for _, equals, _ in pairs):
             raise UsageError("bad_env", "--env takes NAME=VALUE.")
         entry["env"] = {key: value for key, _, value in pairs}
+    fault = shape_fault(name, entry)
+    if fault is not None:
+        raise UsageError("bad_entry", f"{fault}.", "Nothing was written.")
     _edit(workspace, lambda text: jsonc.put(text, ("mcpServers", name), entry))
     click.echo(f"{name} is in {workspace_file(workspace)}; `gm servers test {name}` tries it")
 

@@ -13,6 +13,7 @@ from gm.cli.workspace import workspace_option
 from gm.errors import GmError
 from gm.run.address import read_address
 from gm.run.store import list_runs
+from gm.servers.waiting import what_waits
 from gm.system.builds import program_version
 from gm.system.paths import bundle_folder, gm_home, is_frozen, is_workspace, state_folder
 from gm.work.board import read_board
@@ -43,6 +44,8 @@ def status(as_json: bool, workspace: Path) -> None:
     rows = found["rows"]
     click.echo(f"plan       {rows['open']} open, {rows['parked']} parked, {rows['resolved']} resolved rows")
     click.echo(f"git        {found['git']}")
+    for line in found["waiting"]:
+        click.echo(f"waiting    {line}")
     for run in found["runs"][:5]:
         state = "live" if run["live"] else "ended" if run["ended"] else "open"
         click.echo(f"run        {run['id']}  {state:6} {run['events']:6} events  {run['task'] or '(no task)'}")
@@ -102,6 +105,7 @@ def gather(workspace: Path) -> dict[str, Any]:
         "workspace": {"path": str(workspace), "usable": is_workspace(workspace), "state": str(state)},
         "rows": {name: board.count(name) for name in ("open", "parked", "resolved")},
         "git": _git(workspace),
+        "waiting": list(what_waits(workspace)),
         "runs": runs,
     }
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gm.run.trust import digest_of, is_trusted
+from gm.servers.waiting import servers_wait
 from gm.system.paths import bundle_folder, is_frozen
 
 DEFAULT_TIMEOUT_MS = 60_000
@@ -136,7 +137,7 @@ def read_config(workspace: Path, extra: Path | None, *, environment: Mapping[str
         if is_trusted(workspace, "mcp.json", digest):
             reader.layer(own, ".gm/mcp.json", required=False)
         else:
-            waiting = ".gm/mcp.json is not trusted, so its servers are not started: `gm servers trust` shows them"
+            waiting = servers_wait(workspace)
     if extra is not None:
         reader.layer(extra, str(extra), required=True)
     return Config(tuple(reader.servers.values()), tuple(sorted(reader.disabled)), tuple(reader.problems), waiting)
@@ -198,7 +199,7 @@ class _Reader:
             self._entry(name, entry, source)
 
     def _entry(self, name: str, entry: Any, source: str) -> None:
-        fault = _shape_fault(name, entry)
+        fault = shape_fault(name, entry)
         if fault is not None:
             self.problems.append(Problem(source, name, fault))
             return
@@ -267,7 +268,7 @@ def own_program(name: str) -> str:
     return str(found)
 
 
-def _shape_fault(name: str, entry: Any) -> str | None:
+def shape_fault(name: str, entry: Any) -> str | None:
     """Return what makes an entry unusable, None when nothing does."""
     if not _NAME.fullmatch(name):
         return f"{name!r} is no name for a server: letters, digits, `.`, `_` and `-`, at most 64"

@@ -20,6 +20,7 @@ from gm.servers.ignore import append_ignored, is_repository
 from gm.servers.matching import holds_match
 from gm.servers.server import Server, Surroundings, own_depth
 from gm.servers.tools import doubled_name, identifier, read_result, tool_verb, verb_name
+from gm.servers.waiting import InUse, trusted_now, what_waits
 from gm.system.atomic import write_atomic
 from gm.system.paths import state_folder
 from gm.system.processes import ProcessStarter
@@ -47,6 +48,7 @@ class Fleet:
 
     Attributes:
         started: every server has come up or failed once.
+        waiting: what of the workspace waits to be trusted or used; None until that was looked up.
     """
 
     def __init__(
@@ -62,9 +64,11 @@ class Fleet:
         self._doubled: dict[str, str] = {}
         self._dormant: dict[str, ServerEntry] = {}
         self._looked = 0.0
+        self._used = InUse()
         self._closed = False
         self._configured = asyncio.Event()
         self.started = False
+        self.waiting: tuple[str, ...] | None = None
 
     def use_run(self, run: Run) -> None:
         """Write events into another run of the same workspace from now on."""
@@ -81,6 +85,7 @@ class Fleet:
             )
             return
         workspace, extra = self._run.workspace, self._extra
+        self._used = await anyio.to_thread.run_sync(trusted_now, workspace)
         self._config = await anyio.to_thread.run_sync(lambda: read_config(workspace, extra))
         for problem in self._config.problems:
             self._run.record("mcp-config", source=problem.source, server=problem.server, problem=problem.message)
@@ -93,7 +98,9 @@ class Fleet:
         self._configured.set()
 
     async def look_again(self, *, at_once: bool = False) -> None:
-        """Start servers whose `when` matches now; asked at most once a minute."""
+        """Look what waits to be trusted, and start servers whose `when` matches now: those at most once a minute."""
+        if self._configured.is_set() or at_once:
+            self.waiting = await anyio.to_thread.run_sync(what_waits, self._run.workspace, self._used)
         now = time.monotonic()
         if not self._dormant or (not at_once and now - self._looked < _LOOK_AGAIN_S):
             return
@@ -253,11 +260,6 @@ class Fleet:
             for server in self._servers.values()
             if server.state in ("failed", "unavailable")
         )
-
-    @property
-    def waiting(self) -> str | None:
-        """What of the workspace waits to be trusted."""
-        return self._config.waiting
 
     def _note(self, server: str, state: str, **fields: Any) -> None:
         if not self._closed:

@@ -196,3 +196,21 @@ def test_testing_a_server_that_does_not_start_says_why(workspace: Path) -> None:
         "there is no no-such-program-here on PATH"
         in gm(workspace, "add", "none", "--", "no-such-program-here").stderr + gm(workspace, "test", "none").stderr
     )
+
+
+def test_add_refuses_what_gm_would_refuse_to_read(workspace: Path) -> None:
+    refused = gm(workspace, "add", "no name", "--", sys.executable)
+    assert refused.returncode == 2
+    assert "'no name' is no name for a server" in refused.stderr
+    assert not (workspace / ".gm" / "mcp.json").exists()
+
+
+def test_testing_an_untrusted_entry_shows_first_what_it_starts(workspace: Path) -> None:
+    own = workspace / ".gm" / "mcp.json"
+    own.parent.mkdir(exist_ok=True)
+    own.write_text(json.dumps({"mcpServers": {"odd": {"command": sys.executable, "args": [ODD, "plain"]}}}))
+    done = gm(workspace, "test", "odd")
+    assert done.returncode == 0
+    assert f"is not trusted; this test starts: {sys.executable} {ODD} plain" in done.stderr
+    gm(workspace, "trust", "--yes")
+    assert gm(workspace, "test", "odd").stderr == ""
