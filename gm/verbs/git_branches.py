@@ -146,10 +146,10 @@ async def _bring_back(ctx: VerbContext, rev: str | None, paths: Sequence[Path]) 
         raws = dict.fromkeys(raw for raw in (await git_bytes(ctx, *differ)).split(b"\0") if raw)
         return [from_root(raw, place.prefix) for raw in raws]
 
-    names = await differing()
+    differed = dict.fromkeys(await differing())
     # a file that git was told to take for unchanged is in no diff, and is overwritten all the same
     listed = await files_of_index(ctx, paths, "-v")
-    names = list(dict.fromkeys([*names, *(name_of(raw[2:]) for raw in listed if raw.startswith(b"h "))]))
+    names = list(dict.fromkeys([*differed, *(name_of(raw[2:]) for raw in listed if raw.startswith(b"h "))]))
     folders = [name for name in names if _is_folder(ctx.workspace / name)]
     submodules = await _submodules(ctx, source, folders)
     lost = [name for name in folders if name not in submodules]
@@ -163,7 +163,7 @@ async def _bring_back(ctx: VerbContext, rev: str | None, paths: Sequence[Path]) 
     saved, changed = [], []
     for name in names:
         was, now = before[name], await anyio.to_thread.run_sync(_standing, ctx.workspace / name)
-        if was == now and name in still:
+        if was == now and (name in still or name not in differed):
             continue
         changed.append(show_path(name))
         if was == now or (was is not None and now is not None and was.sha256 == now.sha256):

@@ -116,6 +116,7 @@ def test_what_stood_in_a_file_comes_back_byte_for_byte(call: Any, git: Any) -> N
     for name, text in zip([*names, "link"], [*texts, b"mine"], strict=True):
         done = subprocess.run(["git", "cat-file", "blob", saved[name]], cwd=git.folder, capture_output=True, check=True)
         assert done.stdout == text
+    assert call("git_checkout", paths=["."])["paths"] == []
     assert git("status", "--porcelain") == "?? .gitattributes" and (git.folder / ".env").read_text() == "old\n"
 
 

@@ -145,6 +145,14 @@ def test_a_workspace_beneath_the_root_sees_all_whatever_is_configured(call: Any,
     assert saved["path"] == "../beside.txt" and git("cat-file", "blob", saved["blob"]) == "mine"
 
 
+def test_a_workspace_that_is_untracked_as_a_whole_is_named_and_added(call: Any, git: Any) -> None:
+    git.commit()
+    git.write("sub/b.txt")
+    call.workspace = call.run.workspace = git.folder / "sub"
+    assert call("git_status")["untracked"] == ["./"]
+    assert call("git_add", paths=["./"])["staged"] == ["b.txt"]
+
+
 def test_a_path_that_never_was_is_no_empty_answer(call: Any, git: Any) -> None:
     git.commit("gone.txt")
     git.commit("a.txt")
