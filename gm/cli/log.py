@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from gm.cli.workspace import workspace_option
+from gm.run.asked import check_kinds, check_span, never_there
 from gm.run.brief import brief
 from gm.run.line import Event
 from gm.run.reader import LogReader
@@ -95,6 +96,8 @@ def show(
     """
     info = find_run(state_folder(workspace.resolve()), run)
     reader = LogReader(info.folder)
+    check_kinds(kinds, reader)
+    check_span(since, until, ("--since", "--until"))
     wanted = selection(
         kinds=kinds or None, since=since, until=until, row=row, path=path, verb=verb, ok=False if failed else None
     )
@@ -109,6 +112,9 @@ def show(
         printer.print(reader.follow(wanted, search))
     elif last is None:
         printer.print(reader.events(wanted, search))
+    if not printer.printed and not follow:
+        for note in never_there(reader, verb=verb, row=row):
+            click.secho(note, fg="yellow", err=True)
     if reader.bad_lines and not as_json:
         click.secho(
             f"{reader.bad_lines} lines that are no events were skipped: gm log verify {info.id}", fg="red", err=True
@@ -117,11 +123,13 @@ def show(
 
 class _Printer:
     def __init__(self, as_json: bool) -> None:
+        self.printed = False
         self._as_json = as_json
         self._day = ""
 
     def print(self, events: Iterable[Event]) -> None:
         for event in events:
+            self.printed = True
             if self._as_json:
                 click.echo(json.dumps(event, separators=(",", ":")))
                 continue

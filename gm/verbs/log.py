@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 from gm.errors import GmError, NotFound, UsageError
+from gm.run.asked import check_kinds, check_span, never_there
 from gm.run.blobs import BlobStore
 from gm.run.brief import brief
-from gm.run.kinds import KINDS
 from gm.run.line import Event
 from gm.run.log import Log
 from gm.run.reader import LogReader
@@ -50,6 +50,7 @@ class QueryLogResult(TypedDict, total=False):
     next: int
     partial: bool
     reason: str
+    note: str
     cut: bool
 
 
@@ -98,14 +99,15 @@ async def query_log(
 
     Returns:
         `run`; `events` [{seq, ts, kind, line, of?, row?, path?, ok?}], `total`, `lastSeq` (of the run)`, next`? (the
-        offset to go on with), `partial` and `reason` when a search took too long; or, with `seq`, `event`, and `cut`
+        offset to go on with), `partial` and `reason` when a search took too long, `note` when nothing was found because
+        no event has the verb or the row; or, with `seq`, `event`, and `cut`
         when its long texts were shortened.
 
     Errors:
         no_such_event: the run has no event of that seq.
         unknown_kind: there is no such kind.
         unknown_run: there is no such run, or several fit.
-        bad_range: a limit, an offset or a seq is out of range.
+        bad_range: a limit, an offset or a seq is out of range, or `sinceSeq` is greater than `untilSeq`.
 
     Example:
         failed = await gm.query_log(kind=["shell", "job-exit"], ok=False, limit=5)
@@ -113,13 +115,14 @@ async def query_log(
     """
     kinds = None if kind is None else [kind] if isinstance(kind, str) else kind
     _check(limit=limit, offset=offset, since_seq=since_seq, until_seq=until_seq)
+    check_span(since_seq, until_seq, ("sinceSeq", "untilSeq"))
 
     def work() -> QueryLogResult:
         log = _log_of(ctx, run)
         name = log.folder.name
         if seq is not None:
             return _whole(log, name, seq, _TOOL_CHARACTERS if ctx.surface == "tool" else None)
-        _check_kinds(kinds, log)
+        check_kinds(kinds or (), log)
         page = _page(
             log,
             kinds=kinds,
@@ -135,7 +138,10 @@ async def query_log(
             limit=limit,
             offset=offset,
         )
-        return _answer(page, log, name, offset, full=full)
+        result = _answer(page, log, name, offset, full=full)
+        if not page.total and (note := _never_there(log, verb, row)):
+            result["note"] = note
+        return result
 
     return await in_thread(work)
 
@@ -148,15 +154,16 @@ def _check(**numbers: int | None) -> None:
             raise UsageError("bad_range", f"query_log: `{wire}` must lie between {low:,} and {high:,}, not {value:,}.")
 
 
-def _check_kinds(kinds: list[str] | None, log: Log | LogReader) -> None:
-    for kind in kinds or ():
-        if kind in KINDS or (isinstance(log, Log) and log.count(kind)):
-            continue
-        near = get_close_matches(kind, KINDS, n=1)
-        hint = f"Did you mean `{near[0]}`? " if near else ""
-        raise UsageError(
-            "unknown_kind", f"There is no kind of event named `{kind}`.", f"{hint}Kinds: {', '.join(KINDS)}."
-        )
+def _never_there(log: Log | LogReader, verb: str | None, row: str | None) -> str:
+    """Say that no event of the log has the verb or the row; of an unknown verb, which one is nearest."""
+    notes = never_there(log, verb=verb, row=row)
+    if notes and verb is not None and f"the verb `{verb}`" in notes[0]:
+        from gm.verbs.all import builtin_registry
+
+        names = [known.name for known in builtin_registry()]
+        near = get_close_matches(verb, names, n=1) if verb not in names else []
+        notes[0] += f"; did you mean `{near[0]}`?" if near else ""
+    return "; ".join(notes)
 
 
 def _log_of(ctx: VerbContext, run: str | None) -> Log | LogReader:

@@ -101,6 +101,21 @@ def test_conditions(workspace: Path, options: list[str], seqs: list[int]) -> Non
     assert done.returncode == 0
 
 
+def test_what_no_log_can_hold_is_an_error_and_what_this_one_does_not_is_said(workspace: Path) -> None:
+    bogus = gm("log", "--workspace", workspace, "--kind", "bogus")
+    assert bogus.returncode == 2 and "There is no kind of event named `bogus`." in bogus.stderr
+    turned = gm("log", "--workspace", workspace, "--since", "9", "--until", "3")
+    assert turned.returncode == 2 and "`--since` (9) lies after `--until` (3)" in turned.stderr
+    absent = gm("log", "--workspace", workspace, "--verb", "nope", "--row", "row-9")
+    assert (absent.returncode, absent.stdout) == (0, "")
+    assert absent.stderr.splitlines() == [
+        "no event of this run has the verb `nope`",
+        "no event of this run has the row `row-9`",
+    ]
+    quiet = gm("log", "--workspace", workspace, "--row", "row-1", "--kind", "end")
+    assert (quiet.stdout, quiet.stderr) == ("", "")
+
+
 def test_following_shows_what_is_appended_until_the_end(workspace: Path) -> None:
     log = Log.open(runs_folder(workspace / ".gm") / NEW)
     follower = subprocess.Popen(

@@ -150,6 +150,7 @@ def test_another_run_is_read_past_its_bad_lines(filled: Run, query: Query) -> No
         ({"limit": 1001}, "bad_range", "1,001"),
         ({"offset": -1}, "bad_range", "`offset`"),
         ({"sinceSeq": -5}, "bad_range", "`sinceSeq`"),
+        ({"sinceSeq": 5, "untilSeq": 3}, "bad_range", "`sinceSeq` (5) lies after `untilSeq` (3)"),
         ({"order": "up"}, "wrong_type", "order"),
         ({"kind": 5}, "wrong_type", "kind"),
     ],
@@ -162,6 +163,31 @@ def test_wrong_arguments_are_refused_by_name(
         query(**arguments)
     assert caught.value.code == code
     assert words in caught.value.as_text()
+
+
+def test_a_verb_or_a_row_that_no_event_has_is_said(filled: Run, query: Query) -> None:
+    assert query(verb="edit_fil") == {
+        "run": filled.id,
+        "events": [],
+        "total": 0,
+        "lastSeq": 6,
+        "note": "no event of this run has the verb `edit_fil`; did you mean `edit_file`?",
+    }
+    assert query(verb="git_push")["note"] == "no event of this run has the verb `git_push`"
+    assert query(row="nope")["note"] == "no event of this run has the row `nope`"
+    assert query(verb="nope", row="nope")["note"].count("`nope`") == 2
+    for found in ({"verb": "edit_file", "kind": "shell"}, {"row": "row-1", "sinceSeq": 6}, {"sinceSeq": 6}):
+        answer = query(**found)
+        assert answer["total"] == 0 and "note" not in answer
+
+
+def test_a_kind_of_another_run_may_be_one_that_gm_does_not_know(filled: Run, query: Query) -> None:
+    with Log.open(filled.folder.parent / "20260101-000000-zzzz") as log:
+        log.append("later-kind")
+    assert query(run="zzzz", kind="later-kind")["total"] == 1
+    with pytest.raises(GmError) as caught:
+        query(run="zzzz", kind="other-kind")
+    assert caught.value.code == "unknown_kind"
 
 
 def test_a_secret_never_comes_out(filled: Run, query: Query, run: Run) -> None:
