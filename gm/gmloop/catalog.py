@@ -173,6 +173,9 @@ class Catalog:
             value = self.root.main(
                 list(argv), PROGRAM, complete_var="", standalone_mode=False, obj=invocation, **CONTEXT
             )
+        except click.exceptions.NoArgsIsHelpError as error:  # its message is the help, usage and all
+            invocation.err.write(f"{error.format_message()}\n")
+            return 2
         except click.UsageError as error:
             usage = error.ctx.get_usage() + "\n" if error.ctx is not None else ""
             invocation.err.write(f"{usage}{PROGRAM}: {error.format_message()}\n")

@@ -15,6 +15,7 @@ import anyio
 import anyio.from_thread
 import anyio.to_thread
 import mcp_types as types
+from mcp import MCPError
 from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
 
@@ -206,12 +207,15 @@ class GmloopServer:
             cwd = self._folder(given.get("cwd"))
         except ValueError as error:
             return _refusal(str(error))
-        if given.get("write") is True:
+        try:
+            if given.get("write") is not True:
+                return to_result(await self._run(context, argv, cwd))
             path = given.get("path") or _first_path(info, given)
             root = await anyio.to_thread.run_sync(self._catalog.write_root, str(path), cwd)
             async with self._queues.setdefault(root, anyio.Lock()):
                 return to_result(await self._run(context, argv, cwd))
-        return to_result(await self._run(context, argv, cwd))
+        except Exception as error:  # noqa: BLE001 - a fault of gmloop is told, and the server goes on
+            return _refusal(f"gmloop {info.name} failed: {type(error).__name__}: {error}")
 
     def _folder(self, given: Any) -> Path:
         if given is None or given == "":
@@ -294,11 +298,14 @@ class GmloopServer:
             if values is None:
                 continue
             argv = [fill(part, values) for part in item.argv]
-            result = await self._run(None, [part for part in argv if part], self._cwd)
-            shown = _at(result, item.pointer)
+            try:
+                result = await self._run(None, [part for part in argv if part], self._cwd)
+                shown = _at(result, item.pointer)
+            except Exception as error:
+                raise MCPError(types.INTERNAL_ERROR, f"{uri}: {error}") from error
             text = json.dumps(shown, indent=2, ensure_ascii=False)
             return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=_MIME, text=text)])
-        raise ValueError(f"there is no resource {uri}")
+        raise MCPError(types.INVALID_PARAMS, f"there is no resource {uri}", {"uri": uri})
 
 
 def match_uri(template: str, uri: str) -> dict[str, str] | None:

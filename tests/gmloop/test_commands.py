@@ -308,8 +308,36 @@ def test_lint_formatters(make_project: Make, run: Run) -> None:
 
 def test_lint_of_a_file_that_is_no_gml_is_wrong_usage_and_names_it(make_project: Make, run: Run) -> None:
     root = make_project({"a": ""})
-    result = run(root, "lint", "scripts/a/a.yy")
-    assert (result.exitCode, "scripts/a/a.yy is no .gml file" in result.stderr) == (2, True)
+    (root / "notes.txt").write_text("x")
+    for argv, named in (
+        (["scripts/a/a.yy"], "scripts/a/a.yy"),
+        (["--path=notes.txt"], "notes.txt"),
+        (["scripts/a/a.gml", "notes.txt"], "notes.txt"),
+        (["scripts/a/a.gml", "--path=notes.txt"], "notes.txt"),
+        (["game.yyp"], "game.yyp"),
+    ):
+        result = run(root, "lint", *argv)
+        assert (result.exitCode, result.stdout, f"{named} is no .gml file" in result.stderr) == (2, "", True), argv
+    assert run(root, "lint", "--path=game.yyp").exitCode == 0
+
+
+@pytest.mark.parametrize("paths", [("-", "a.gml"), ("a.gml", "-"), ("-", "-")])
+def test_format_takes_standard_input_alone_or_not_at_all(tmp_path: Path, run: Run, paths: tuple[str, str]) -> None:
+    (tmp_path / "a.gml").write_text("x = 1;\n")
+    result = run(tmp_path, "format", "--", *paths)
+    assert (result.exitCode, result.stdout) == (2, "")
+    assert "- is standard input and stands alone" in result.stderr
+    (tmp_path / "-").mkdir()
+    assert run(tmp_path, "format", "./-", "a.gml").exitCode == 0
+
+
+@pytest.mark.parametrize("words", [(), ("project",)])
+def test_a_group_without_a_command_prints_its_help_once_and_is_wrong_usage(
+    tmp_path: Path, run: Run, words: tuple[str, ...]
+) -> None:
+    result = run(tmp_path, *words)
+    assert (result.exitCode, result.stdout) == (2, "")
+    assert result.stderr == run(tmp_path, *words, "--help").stdout
 
 
 def test_lint_without_any_gml_says_so_and_is_clean(tmp_path: Path, run: Run) -> None:
@@ -462,6 +490,9 @@ def test_a_path_that_does_not_exist_is_named(tmp_path: Path, run: Run, command: 
         ('{"printWidth": "80"}', "'printWidth' is '80'"),
         ('{"useTabs": 1}', "'useTabs' is 1"),
         ('{"braceStyle": "gnu"}', "One of k&r, allman."),
+        ('{"gmlSpec": 5}', "'gmlSpec' is 5"),
+        ('{"gmlSpec": null}', "The path of a GmlSpec.xml, as a string."),
+        ('{"$schema": []}', "'$schema' is []"),
         ("{", "is no JSON"),
         ("[]", "holds no JSON object"),
     ],

@@ -15,7 +15,7 @@ from typing import Any
 import anyio
 import click
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from gm.gmloop.catalog import Catalog, CommandInfo, CommandResult, ResourceInfo
@@ -238,6 +238,59 @@ def test_an_unknown_tool_is_an_error(catalog: Catalog, tmp_path: Path) -> None:
         return await client.call_tool("gmloop_su", {"camera_id": "1"})
 
     assert call(catalog, tmp_path, body).is_error is True
+
+
+@pytest.mark.parametrize("write", [False, True])
+def test_a_fault_inside_of_a_command_is_an_error_with_a_text_and_the_server_goes_on(
+    tmp_path: Path, write: bool
+) -> None:
+    @click.command("break-down", cls=Command)
+    @click.option("--write", is_flag=True)
+    @click.pass_context
+    def broken(context: click.Context, /, write: bool) -> int:
+        """Break down."""
+        raise KeyError("lost")
+
+    root = Group("gmloop")
+    root.add_command(broken)
+
+    async def body(client: Client) -> Any:
+        return [await client.call_tool("gmloop_break_down", {"write": write}) for _ in range(2)]
+
+    for result in call(Catalog(root), tmp_path, body):
+        assert result.is_error is True
+        assert text_of(result) == "gmloop break-down failed: KeyError: 'lost'"
+
+
+def test_an_unknown_resource_is_an_invalid_parameter_and_one_that_fails_an_internal_error(tmp_path: Path) -> None:
+    @click.command("inspect", cls=Command)
+    @click.argument("what")
+    @click.pass_context
+    def inspect(context: click.Context, /, what: str) -> int:
+        """Inspect."""
+        if what == "raises":
+            raise KeyError("lost")
+        invocation_of(context).err.write("there is no such node\n")
+        return 1
+
+    inspect.callback.resources = (ResourceInfo("gm://node/{id}", "One.", ("inspect", "{id}")),)  # type: ignore[union-attr]
+    root = Group("gmloop")
+    root.add_command(inspect)
+
+    async def body(client: Client) -> Any:
+        found = []
+        for uri in ("gm://nothing", "file:///etc/hosts", "gm://node/a", "gm://node/raises"):
+            with pytest.raises(MCPError) as caught:
+                await client.read_resource(uri)
+            found.append((caught.value.code, caught.value.message))
+        return found
+
+    assert call(Catalog(root), tmp_path, body) == [
+        (-32602, "there is no resource gm://nothing"),
+        (-32602, "there is no resource file:///etc/hosts"),
+        (-32603, "gm://node/a: there is no such node"),
+        (-32603, "gm://node/raises: 'lost'"),
+    ]
 
 
 def blocking(started: threading.Barrier | threading.Semaphore, log: list[str]) -> Catalog:

@@ -56,6 +56,8 @@ def collect(invocation: Invocation, paths: Sequence[str], path: str | None, conf
         UsageError: a named file is no `.gml`, the configuration is wrong, or a folder holds several `.yyp`.
     """
     start = invocation.path(path or (paths[0] if paths else ""))
+    if path and start.is_file() and start.suffix.lower() not in (".gml", ".yyp"):
+        raise _not_gml(path)
     project = find_project(start)
     explicit = invocation.path(config) if config else None
     loaded = load_config(explicit, start, project.root if project else None, RULE_IDS)
@@ -71,7 +73,7 @@ def collect(invocation: Invocation, paths: Sequence[str], path: str | None, conf
         _check_project(target, text, project)
         if target.is_file() and target.suffix.lower() != ".yyp":
             if target.suffix.lower() != ".gml":
-                raise UsageError("not_gml", f"{text} is no .gml file", "Name .gml files, folders or a .yyp.")
+                raise _not_gml(text)
             if _is_ignored(target, base, loaded):
                 ignored.append(target)
                 by_name.append(target)
@@ -86,6 +88,10 @@ def collect(invocation: Invocation, paths: Sequence[str], path: str | None, conf
             else:
                 files[found] = None
     return Targets(start, project, loaded, tuple(files), tuple(ignored), tuple(by_name), tuple(other))
+
+
+def _not_gml(text: str) -> UsageError:
+    return UsageError("not_gml", f"{text} is no .gml file", "Name .gml files, folders or a .yyp.")
 
 
 def _check_project(target: Path, text: str, project: ProjectRoot | None) -> None:

@@ -71,6 +71,10 @@ def format_command(context: click.Context, /, paths: tuple[str, ...], **options:
     with failures_as_json(invocation, "format", options["as_json"]):
         if paths == ("-",):
             return _stdin(invocation, options)
+        if "-" in paths:
+            raise UsageError(
+                "stdin_with_paths", "- is standard input and stands alone", "A file of that name is ./- instead."
+            )
         return _Run(invocation, paths, options).run()
 
 

@@ -138,6 +138,9 @@ class _Run:
     def __init__(self, invocation: Invocation, paths: tuple[str, ...], options: dict[str, Any]) -> None:
         self.invocation = invocation
         self.options = options
+        for text in paths:
+            if text.lower().endswith(".yyp") and invocation.path(text).is_file():
+                raise UsageError("not_gml", f"{text} is no .gml file", f"To lint its project: --path={text}")
         self.targets: Targets = collect(invocation, paths, options["path"], options["config"])
         self.rules = rules_of(self.targets.config, options["default_config"], options["only"], options["ignore"])
         root = self.targets.root

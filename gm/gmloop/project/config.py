@@ -121,13 +121,16 @@ def parse_config(data: bytes, path: Path, rule_ids: Collection[str]) -> Config:
         raise UsageError(
             "config_invalid", f"{path}: 'ignore' is no list of globs", 'As in "ignore": ["extensions/**"].'
         )
+    for key, hint in (("gmlSpec", "The path of a GmlSpec.xml, as a string."), ("$schema", "A string.")):
+        if not isinstance(raw.get(key, ""), str):
+            raise UsageError("config_invalid", f"{path}: '{key}' is {raw[key]!r}", hint)
     return Config(
         path,
         FormatOptions(**options),
         ruleset,
         _rules(path, raw.get("lintRules", {}), rule_ids),
         tuple(ignore),
-        str(raw.get("gmlSpec", "")),
+        raw.get("gmlSpec", ""),
     )
 
 
