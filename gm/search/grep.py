@@ -1,8 +1,8 @@
 """`grep`: literal text, a word or a regular expression over the tracked files as they are on disk.
 
 `git grep` does the work: it reads exactly the tracked files, changes in the work tree included, and a pattern that
-runs away dies with its process. UTF-16 files, which it takes for binary, are searched as UTF-8 copies; files that are
-binary are named.
+runs away dies with its process. Text files that it takes for binary (UTF-16, or told so by .gitattributes) are searched
+as UTF-8 copies; files that are binary are named.
 """
 
 from __future__ import annotations
@@ -207,16 +207,27 @@ def _tracked(
             found.take(first)
         else:
             _around_runaways(root, _literal(options), list(_batches(iter(names))), limit, found)
-        _passed_over(root, options, probing.result(), limit, found)
+        passed = probing.result()
+        if not found.reason:
+            passed.texts += sorted(_without_diff(root, names, limit).difference(passed.texts, passed.binary))
+        _passed_over(root, options, passed, limit, found)
     return bool(names)
 
 
+def _without_diff(root: Path, names: Sequence[str], limit: Limit) -> set[str]:
+    """Return the files that .gitattributes calls `binary` or `-diff`; git passes over these though they may be text."""
+    if not any(name.endswith(".gitattributes") for name in names) and not (root / ".gitattributes").exists():
+        return set()
+    unset = run_git(root, ["ls-files", "-z", "--", ":(attr:-diff)"], limit)
+    return set(names).intersection(os.fsdecode(name) for name in unset.split(b"\0"))
+
+
 def _passed_over(root: Path, options: Sequence[str | bytes], passed: PassedOver, limit: Limit, found: _Found) -> None:
-    """Search the UTF-16 files among those that git takes for binary, and name the others."""
+    """Search the text files among those that git takes for binary, and name the others."""
     left = passed.binary
-    if passed.utf16 and not found.reason:
+    if passed.texts and not found.reason:
         with tempfile.TemporaryDirectory(prefix="gm-grep-") as folder:
-            names, unread = copy_as_utf8(root, passed.utf16, Path(folder))
+            names, unread = copy_as_utf8(root, passed.texts, Path(folder))
             copies = _Found(found.limit)
             _around_runaways(Path(folder), _unindexed(options), list(_batches(iter(names))), limit, copies)
         kept = sorted([*found.kept, *copies.kept])[: found.limit] if copies.kept else found.kept

@@ -1,4 +1,4 @@
-"""Files that `git grep` passes over as binary: which of them are UTF-16 text, and copies of these that it can read."""
+"""Files that `git grep` passes over as binary: which of them are text, and copies of these that it can read."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class PassedOver:
     """What a look at the first bytes of files found, in the order of the files.
 
     Attributes:
-        utf16: files that begin with a UTF-16 mark.
+        texts: files that begin with a UTF-16 mark.
         binary: other files with a NUL in their first 8,000 bytes.
         complete: every file was looked at.
     """
 
-    utf16: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
     binary: list[str] = field(default_factory=list)
     complete: bool = True
 
@@ -51,14 +51,14 @@ def probe(root: Path, names: Iterable[str], limit: Limit) -> PassedOver:
         finally:
             os.close(descriptor)
         if head.startswith(_MARKS):
-            found.utf16.append(name)
+            found.texts.append(name)
         elif b"\0" in head:
             found.binary.append(name)
     return found
 
 
 def copy_as_utf8(root: Path, names: Iterable[str], folder: Path) -> tuple[list[str], list[str]]:
-    """Write the text of UTF-16 files to `folder` under the same names, as UTF-8.
+    """Write the text of files, UTF-16 or other, to `folder` under the same names, as UTF-8.
 
     Returns:
         The names that were written, and those of files that are no text or over 50 MB.

@@ -112,3 +112,20 @@ def test_grep_names_the_binary_files_that_it_did_not_search(repository: Reposito
     assert grep_files(repository.root, "needle")["notes"] == [
         "9 binary files were not searched: 0.bin, 1.bin, 2.bin, 3.bin, 4.bin …"
     ]
+
+
+def test_grep_searches_text_that_gitattributes_calls_binary(repository: Repository) -> None:
+    repository.track(
+        {
+            ".gitattributes": "*.lock -diff\n*.dat binary\n",
+            "a.lock": "needle\n",
+            "src/b.dat": "x\nneedle\n",
+            "c.dat": b"needle\0",
+            "d.txt": "needle\n",
+        }
+    )
+    found = grep_files(repository.root, "needle")
+    assert [(m["path"], m["line"]) for m in found["matches"]] == [("a.lock", 1), ("d.txt", 1), ("src/b.dat", 2)]
+    assert (found["total"], found["files"]) == (3, 3)
+    assert found["notes"] == ["1 binary file was not searched: c.dat"]
+    assert grep_files(repository.root, "needle", path="src")["total"] == 1
