@@ -17,7 +17,7 @@ from tests.outside.scratch import Scratch, default_folder
 from tests.outside.stage import CHECKOUT, ROOT
 from tests.outside.verdict import Unavailable, Verdict
 
-JUDGES = ("inspector", "conformance", "sdk", "fastmcp", "codex", "claude", "patience")
+JUDGES = ("inspector", "conformance", "sdk", "fastmcp", "codex", "claude", "patience", "servers")
 RESULT = ROOT / "bench" / "results" / "judges.md"
 Judge = Callable[[Scratch, str, str], list[Verdict]]
 
