@@ -254,3 +254,31 @@ def test_rules_that_count_uses_take_linear_time(text: str) -> None:
     started = time.process_time()
     found(text, "gml/prefer-direct-return", "feather/gm2004")
     assert time.process_time() - started < 20
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = " + " + ".join(f"f({number})" for number in range(10_000)) + ";\n",
+        "while (a) {" + " else ".join(f"if (a == {n}) {{ x{n} = f({n}); continue; }}" for n in range(10_000)) + "}\n",
+        "function g() {" + "".join(f"var x{number} = f({number}, 1);\n" for number in range(5_000)) + "}\n",
+        "function g() {" + "for (var i = 0; i < 5; i++) { f(i); f(a * b + c + d); }\n" * 3_000 + "}\n",
+        "/// @param {real} a\nfunction g(a) { return a; }\n" * 5_000,
+    ],
+    ids=["chain", "else-if", "locals", "loops", "doc"],
+)
+@pytest.mark.parametrize("path", [SCRIPT, "objects/obj_a/Step_0.gml"])
+def test_all_rules_together_take_linear_time(make_project: Make, text: str, path: str) -> None:
+    facts = facts_of(make_project, "function f(a) { return a; }\n")
+    run = LintSettings(severities("all", {}), facts, BUILTINS)
+    started = time.process_time()
+    lint_text(text, path, run)
+    assert time.process_time() - started < 6
+
+
+def test_locals_of_all_functions_around_are_local() -> None:
+    text = "function os_win32() {}\nfunction g(os_win32) {\n    var f = function() { return os_win32; };\n}\nx = os_win32;\n"
+    assert found(text, "feather/gm1023") == [("feather/gm1023", "os_win32")]
+    assert found("if (a) {} else if (b) { break; }\n", "feather/gm1000") == [("feather/gm1000", "break;")]
+    assert found("while (a) { x = function() { break; }; }\n", "feather/gm1000") == [("feather/gm1000", "break;")]
+    assert found("while (a) { if (b) {} else if (c) { break; } }\n", "feather/gm1000") == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Final
 
@@ -73,9 +74,7 @@ def doc_parameters(context: FileContext, function: s.Function) -> list[tuple[int
     tokens = context.tokens
     found: list[tuple[int, re.Match[str]]] = []
     start = tokens.starts[top.first]
-    for index in range(len(tokens.trivia_before) - 1, -1, -1):
-        if tokens.trivia_before[index] > top.first:
-            continue
+    for index in range(bisect_right(tokens.trivia_before, top.first) - 1, -1, -1):
         if tokens.trivia_before[index] < top.first:
             break
         gap = context.text[tokens.trivia_ends[index] : start]

@@ -141,8 +141,8 @@ def prefer_direct_return(context: FileContext, node: s.Return) -> Iterator[Findi
     if node.keyword != k.RETURN or node.value is None:
         return
     siblings = context.siblings(node)
-    at = siblings.index(node) if node in siblings else 0
-    before = siblings[at - 1] if at else None
+    at = context.place(node)
+    before = siblings[at - 1] if at > 0 else None
     if not isinstance(before, s.Declaration) or before.keyword != k.VAR or len(before.declarators) != 1:
         return
     item = before.declarators[0]
@@ -188,7 +188,7 @@ def prefer_direct_boolean_return(context: FileContext, node: s.If) -> Iterator[F
     last: s.Node = end
     if node.alternate is None:
         siblings = context.siblings(node)
-        at = siblings.index(node) + 1 if node in siblings else len(siblings)
+        at = context.place(node) + 1 or len(siblings)
         if at < len(siblings):
             last = siblings[at]
             second = _returned(last) if isinstance(last, s.Return) else ""
@@ -271,7 +271,7 @@ def _undefined_subject(test: s.Node) -> s.Node | None:
 )
 def misplaced_semicolon(context: FileContext, node: s.Empty) -> Iterator[Finding]:
     """Find lone semicolons; one that is a whole body is only reported."""
-    if node in context.siblings(node):
+    if context.place(node) >= 0:
         start, end = context.start(node), context.end(node)
         alone = whole_lines(context.text, start, end)
         yield context.finding(node, "this semicolon ends nothing", [alone])

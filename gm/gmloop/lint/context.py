@@ -52,6 +52,10 @@ class FileContext:
         self._macros = facts.macros if facts is not None else own or macro_table([])
         self._by_type: dict[type[s.Node], list[s.Node]] = {}
         self._locals: dict[s.Node, frozenset[str]] = {}
+        self._places: dict[s.Node, dict[s.Node, int]] = {}
+        self._variables: dict[s.Node, frozenset[str]] = {}
+        self._around: dict[s.Node, frozenset[str]] = {}
+        self._nearest: dict[tuple[type[s.Node], ...], dict[s.Node, s.Node | None]] = {}
         self._makers: dict[s.Node, dict[str, frozenset[str]]] = {}
         self._survey()
 
@@ -137,6 +141,19 @@ class FileContext:
         self._locals[owner] = frozenset(names)
         return self._locals[owner]
 
+    def variables_of(self, owner: s.Function | s.Program) -> frozenset[str]:
+        """Return the parameters of a function, and what var declares in it and in the functions inside it."""
+        found = self._variables.get(owner)
+        if found is None:
+            names: set[str] = set()
+            if isinstance(owner, s.Function):
+                names.update(item.name.text for item in owner.parameters)
+            for part in s.walk(owner):
+                if isinstance(part, s.Declaration) and part.keyword == k.VAR:
+                    names.update(item.name.text for item in part.declarators)
+            found = self._variables[owner] = frozenset(names)
+        return found
+
     def makers_of(self, owner: s.Node) -> dict[str, frozenset[str]]:
         """Return, for each plain variable set inside a function, the functions whose results it gets.
 
@@ -163,23 +180,73 @@ class FileContext:
             self._uses[owner] = found
         return found
 
+    def nearest(self, node: s.Node, kinds: tuple[type[s.Node], ...]) -> s.Node | None:
+        """Return the nearest node above one that is of one of these classes; no node is climbed over twice."""
+        known = self._nearest.setdefault(kinds, {})
+        climbed: list[s.Node] = []
+        found: s.Node | None = None
+        while node not in known:
+            climbed.append(node)
+            above = self.parents.get(node)
+            if above is None or isinstance(above, kinds):
+                found = above
+                break
+            node = above
+        else:
+            found = known[node]
+        for below in climbed:
+            known[below] = found
+        return found
+
     def function_of(self, node: s.Node) -> s.Function | s.Program:
         """Return the function that a node stands in, or the whole file."""
-        for above in self.ancestors(node):
-            if isinstance(above, s.Function):
-                return above
-        return self.tree
+        found = self.nearest(node, (s.Function,))
+        return found if isinstance(found, s.Function) else self.tree
+
+    def in_with(self, node: s.Node) -> bool:
+        """Tell whether a node stands in a with of its function."""
+        above = self.nearest(node, (s.Loop, s.Function))
+        while isinstance(above, s.Loop):
+            if above.keyword == k.WITH:
+                return True
+            above = self.nearest(above, (s.Loop, s.Function))
+        return False
+
+    def local_names(self, node: s.Node) -> frozenset[str]:
+        """Return the names that are local where a node stands: those of all functions around it and of the file."""
+        owner = self.function_of(node)
+        inner: list[s.Function] = []
+        while isinstance(owner, s.Function) and owner not in self._around:
+            inner.append(owner)
+            owner = self.function_of(owner)
+        found = self._around.get(owner)
+        if found is None:
+            found = self._around[owner] = self.locals_of(owner)
+        for function in reversed(inner):
+            own = self.locals_of(function)
+            found = self._around[function] = found if own <= found else found | own
+        return found
 
     def siblings(self, node: s.Node) -> list[s.Node]:
         """Return the list of statements that a statement stands in; empty when it stands alone."""
         above = self.parents.get(node)
         return above.body if isinstance(above, s.Program | s.Block | s.Case) else []
 
+    def place(self, node: s.Node) -> int:
+        """Return a statement's index in the list that it stands in, -1 when it stands alone."""
+        above = self.parents.get(node)
+        if not isinstance(above, s.Program | s.Block | s.Case):
+            return -1
+        places = self._places.get(above)
+        if places is None:
+            places = self._places[above] = {item: index for index, item in enumerate(above.body)}
+        return places.get(node, -1)
+
     def follows_macro(self, node: s.Node) -> bool:
         """Tell whether a statement stands behind a lone name on its line: the rest of what a macro begins."""
         siblings = self.siblings(node)
-        at = siblings.index(node) if node in siblings else 0
-        before = siblings[at - 1] if at else None
+        at = self.place(node)
+        before = siblings[at - 1] if at > 0 else None
         if not isinstance(before, s.ExpressionStatement) or not isinstance(before.expression, s.Identifier):
             return False
         gap = self.text[self.end(before) : self.start(node)]

@@ -36,12 +36,7 @@ PURE: Final = frozenset(_PURE_NAMES.split())
 
 
 def _enclosing(context: FileContext, node: s.Node, kinds: tuple[type[s.Node], ...]) -> bool:
-    for above in context.ancestors(node):
-        if isinstance(above, kinds):
-            return True
-        if isinstance(above, s.Function):
-            return False
-    return False
+    return isinstance(context.nearest(node, (*kinds, s.Function)), kinds)
 
 
 @rule(
@@ -355,9 +350,10 @@ def unreachable(context: FileContext, node: s.Return | s.Jump) -> Iterator[Findi
     if isinstance(node, s.Return) and node.keyword == k.DELETE:
         return
     siblings = context.siblings(node)
-    if node not in siblings:
+    at = context.place(node)
+    if at < 0:
         return
-    for item in siblings[siblings.index(node) + 1 :]:
+    for item in (siblings[index] for index in range(at + 1, len(siblings))):
         if isinstance(item, s.Empty | s.Function | s.Enum | s.Bad) or (
             isinstance(item, s.Declaration) and item.keyword != k.VAR
         ):
@@ -392,7 +388,7 @@ def outside_of_block(context: FileContext, node: s.Function) -> Iterator[Finding
         if isinstance(part, s.Function):
             continue
         if isinstance(part, s.Declaration) and part.keyword == k.VAR:
-            owner = next((above for above in context.ancestors(part) if isinstance(above, s.Block | s.For)), node.body)
+            owner = context.nearest(part, (s.Block, s.For)) or node.body
             for item in part.declarators:
                 blocks.setdefault(item.name.text, []).append(owner)
         if isinstance(part, s.Identifier):
@@ -407,20 +403,18 @@ def outside_of_block(context: FileContext, node: s.Function) -> Iterator[Finding
 @rule(
     "feather/gm2044", "A local variable is declared once.",
     bad="function f() {\n    var a = 1;\n    var a = 2;\n    return a;\n}\n",
-    good="function f() {\n    var a = 1;\n    a = 2;\n    return a;\n}\n", nodes=(s.Declaration,),
+    good="function f() {\n    var a = 1;\n    a = 2;\n    return a;\n}\n",
+    nodes=(s.Program, s.Block, s.Case),
 )  # fmt: skip
-def declared_twice(context: FileContext, node: s.Declaration) -> Iterator[Finding]:
+def declared_twice(context: FileContext, node: s.Program | s.Block | s.Case) -> Iterator[Finding]:
     """Find var of a name that the same list of statements declares before."""
-    if node.keyword != k.VAR:
-        return
-    siblings = context.siblings(node)
     before: set[str] = set()
-    for item in siblings[: siblings.index(node)] if node in siblings else []:
+    for item in node.body:
         if isinstance(item, s.Declaration) and item.keyword == k.VAR:
+            for part in item.declarators:
+                if part.name.text in before:
+                    yield context.finding(part.name, f"'{part.name.text}' is declared already")
             before.update(part.name.text for part in item.declarators)
-    for part in node.declarators:
-        if part.name.text in before:
-            yield context.finding(part.name, f"'{part.name.text}' is declared already")
 
 
 @rule(
@@ -465,14 +459,9 @@ def stored_other(context: FileContext, node: s.Assignment) -> Iterator[Finding]:
     if context.event is None or not isinstance(value, s.Function):
         return
     for part in s.walk(value.body):
-        if isinstance(part, s.Identifier) and part.text == "other" and context.function_of(part) is value:
-            inside = any(
-                isinstance(above, s.Loop) and above.keyword == k.WITH
-                for above in context.ancestors(part)
-                if above.first >= value.first
-            )
-            if not inside:
-                yield context.finding(part, "other is not what it was when this function is called")
+        named = isinstance(part, s.Identifier) and part.text == "other"
+        if named and context.function_of(part) is value and not context.in_with(part):
+            yield context.finding(part, "other is not what it was when this function is called")
 
 
 RULES: Final = (

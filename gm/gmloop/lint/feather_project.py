@@ -23,15 +23,6 @@ EVENT: Final = "objects/obj_a/Step_0.gml"
 SCRIPT: Final = "scripts/scr_a/scr_a.gml"
 
 
-def local_names(context: FileContext, node: s.Node) -> set[str]:
-    """Return the names that are local where a node stands: parameters, var, static, catch, of all functions around."""
-    names: set[str] = set()
-    owners: list[s.Node] = [above for above in context.ancestors(node) if isinstance(above, s.Function)]
-    for owner in [*owners, context.tree]:
-        names |= context.locals_of(owner)
-    return names
-
-
 @rule(
     "feather/gm1006", "An enum is declared once in a project.",
     bad="enum E { A }\nenum E { B }\n", good="enum E { A }\nenum F { B }\n", recommended=True, severity="error",
@@ -61,7 +52,7 @@ def read_only(context: FileContext, node: s.Assignment) -> Iterator[Finding]:
     target = node.target
     if context.event is None or not isinstance(target, s.Identifier) or target.text not in READ_ONLY:
         return
-    if isinstance(context.function_of(node), s.Program) and target.text not in local_names(context, node):
+    if isinstance(context.function_of(node), s.Program) and target.text not in context.local_names(node):
         yield context.finding(target, f"'{target.text}' is read-only")
 
 
@@ -102,7 +93,7 @@ def enum_member(context: FileContext, node: s.Member) -> Iterator[Finding]:
         return
     members = context.facts.enums.get(node.object.text)
     missing = members is not None and node.name.text not in members and bool(node.name.text)
-    if missing and node.object.text not in local_names(context, node):
+    if missing and node.object.text not in context.local_names(node):
         yield context.finding(node.name, f"the enum '{node.object.text}' has no member '{node.name.text}'")
 
 
@@ -110,7 +101,7 @@ def _deprecated(context: FileContext, name: str, node: s.Node, table: dict[str, 
     better = table.get(name)
     if better is None or (context.facts is not None and name in context.facts.functions):
         return
-    if name in local_names(context, node):
+    if name in context.local_names(node):
         return
     hint = f"; {better} is there instead" if better else ""
     yield context.finding(node, f"'{name}' is deprecated{hint}")
@@ -148,7 +139,7 @@ def deprecated_variable(context: FileContext, node: s.Identifier) -> Iterator[Fi
 
 def _arity(context: FileContext, node: s.Call) -> tuple[str, int, int] | None:
     name = callee_name(node)
-    if not name or name in local_names(context, node):
+    if not name or name in context.local_names(node):
         return None
     if context.facts is not None and name in context.facts.functions:
         facts = context.facts.functions[name]
@@ -218,7 +209,7 @@ def assigned_asset(context: FileContext, node: s.Assignment) -> Iterator[Finding
     if context.facts is None or not isinstance(target, s.Identifier):
         return
     taken = target.text in context.facts.assets or target.text in context.facts.functions
-    if taken and target.text not in local_names(context, node):
+    if taken and target.text not in context.local_names(node):
         yield context.finding(target, f"'{target.text}' is an asset or a function")
 
 
@@ -266,7 +257,7 @@ def new_of_function(context: FileContext, node: s.New) -> Iterator[Finding]:
         return
     facts = context.facts.functions.get(node.callee.text, ())
     plain = bool(facts) and not any(fact.constructor for fact in facts)
-    if plain and node.callee.text not in local_names(context, node):
+    if plain and node.callee.text not in context.local_names(node):
         yield context.finding(node.callee, f"'{node.callee.text}' is no constructor")
 
 
@@ -303,10 +294,10 @@ def outside_of_create(context: FileContext, node: s.Assignment) -> Iterator[Find
         return
     if not isinstance(target, s.Identifier) or not isinstance(context.function_of(node), s.Program):
         return
-    if any(isinstance(above, s.Loop) and above.keyword == k.WITH for above in context.ancestors(node)):
+    if context.in_with(node):
         return
     name = target.text
-    if name in facts.global_variables or context.is_macro(name) or name in local_names(context, node):
+    if name in facts.global_variables or context.is_macro(name) or name in context.local_names(node):
         return
     if context.builtins.knows(name) or name in facts.created_by(context.object_name):
         return
@@ -325,7 +316,7 @@ def unknown_event(context: FileContext, node: s.Call) -> Iterator[Finding]:
     number = number_value(context, node.arguments[0])
     if number is None or context.object_name not in facts.objects:
         return
-    if any(isinstance(above, s.Loop | s.Function) for above in context.ancestors(node)):
+    if context.nearest(node, (s.Loop, s.Function)) is not None:
         return
     if not facts.has_event(context.object_name, 7, str(10 + int(number))):
         yield context.finding(node, f"'{context.object_name}' has no user event {number}")

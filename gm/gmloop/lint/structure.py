@@ -143,7 +143,7 @@ def no_globalvar(context: FileContext, node: s.Declaration) -> Iterator[Finding]
 )
 def no_multi_var_declarations(context: FileContext, node: s.Declaration) -> Iterator[Finding]:
     """Find var with several declarators that stands in a list of statements."""
-    if node.keyword != k.VAR or len(node.declarators) < 2 or node not in context.siblings(node):
+    if node.keyword != k.VAR or len(node.declarators) < 2 or context.place(node) < 0:
         return
     edits: list[Edit] = []
     if not context.has_comment(node.first, node.stop) and context.kind(node.declarators[-1].stop - 1) != k.COMMA:

@@ -111,7 +111,8 @@ def prefer_struct_literal_assignments(context: FileContext, node: s.Assignment |
     siblings = context.siblings(node)
     entries: list[str] = []
     last: s.Node = node
-    for item in siblings[siblings.index(node) + 1 :] if node in siblings else []:
+    at = context.place(node) + 1 or len(siblings)
+    for item in (siblings[index] for index in range(at, len(siblings))):
         if not isinstance(item, s.Assignment) or item.op != k.ASSIGN or not isinstance(item.target, s.Member):
             break
         if not is_word(item.target.object, name) or isinstance(item.target.object, s.Paren):
@@ -183,7 +184,7 @@ def prefer_loop_invariant_expressions(context: FileContext, node: s.For | s.Loop
         return
     written = _names_written(node)
     owner = context.function_of(node)
-    local = _locals(owner)
+    local = context.variables_of(owner)
     stack: list[s.Node] = [node.body]
     while stack:
         part = stack.pop()
@@ -197,16 +198,6 @@ def prefer_loop_invariant_expressions(context: FileContext, node: s.For | s.Loop
                 yield context.finding(part, "this is the same in every round")
                 continue
         stack.extend(s.children(part))
-
-
-def _locals(owner: s.Function | s.Program) -> set[str]:
-    names: set[str] = set()
-    if isinstance(owner, s.Function):
-        names.update(item.name.text for item in owner.parameters)
-    for part in s.walk(owner):
-        if isinstance(part, s.Declaration) and part.keyword == k.VAR:
-            names.update(item.name.text for item in part.declarators)
-    return names
 
 
 @rule(
