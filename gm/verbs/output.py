@@ -18,6 +18,7 @@ from typing import IO, Any, cast
 from gm.protocol.limits import BLOB_BYTES
 from gm.run.blobs import BlobStore
 from gm.run.redact import excerpts
+from gm.verbs.keeping import Kept, keep
 
 KEPT_BYTES = 256 * 1024 * 1024
 """How much of one stream is kept; what comes after it is counted, and its end is shown."""
@@ -40,8 +41,7 @@ class Shown:
         size: bytes that were printed.
         cut: whether `text` is not all of it.
         exact: whether `text` encodes to the very bytes that were printed, as far as it shows them.
-        sha256: of the blob that holds the bytes, where there is one.
-        kept: bytes in that blob.
+        blob: what the blob holds, where there is one.
         logged: what stands in the event.
     """
 
@@ -49,8 +49,7 @@ class Shown:
     size: int
     cut: bool
     exact: bool
-    sha256: str | None
-    kept: int
+    blob: Kept | None
     logged: str | dict[str, Any]
 
 
@@ -121,18 +120,18 @@ class Stream:
         self._file.seek(self.kept - missing)
         return self._file.read(missing) + bytes(self._tail)
 
-    def whole(self, blobs: BlobStore) -> str:
-        """Store the kept bytes as a blob; its sha256. A secret that the end of what is kept divides is left out."""
+    def whole(self, blobs: BlobStore) -> Kept:
+        """Store the kept bytes as a blob. A secret that the end of what is kept divides is left out."""
         kept = self.kept
         if blobs.redactor is not None and kept < self.size:
             end = self._piece(max(0, kept - _EDGE_BYTES), _EDGE_BYTES)
             kept -= len(end) - blobs.redactor.whole_until(end)
         if not kept:
-            return blobs.put(b"")
+            return keep(blobs, b"")
         if isinstance(self._file, io.BytesIO):
-            return blobs.put(self.head(kept))
+            return keep(blobs, self.head(kept))
         with mmap.mmap(self._file.fileno(), kept, access=mmap.ACCESS_READ) as view:
-            return blobs.put(cast(bytes, view))  # a view has the methods that are needed, and costs no memory
+            return keep(blobs, cast(bytes, view))  # a view has the methods that are needed, and costs no memory
 
     def _piece(self, offset: int, count: int) -> bytes:
         self._file.seek(offset)
@@ -145,7 +144,7 @@ class Stream:
             head, tail = head[: blobs.redactor.whole_until(head)], tail[blobs.redactor.whole_from(tail) :]
         return _until_character(head), _from_character(tail)
 
-    def _stored(self, blobs: BlobStore) -> str | None:
+    def _stored(self, blobs: BlobStore) -> Kept | None:
         try:
             return self.whole(blobs)
         except OSError:  # no room for a blob: head and tail are better than nothing
@@ -169,7 +168,7 @@ class Stream:
         last, last_exact = decoded(tail)
         exact = first_exact and last_exact
         needed = cut or not exact or self.size > BLOB_BYTES or always_whole
-        sha = self._stored(blobs) if needed and self.size else None
+        blob = self._stored(blobs) if needed and self.size else None
         if strip:
             first, last = without_ansi(first), without_ansi(last)
         text = first
@@ -177,14 +176,16 @@ class Stream:
             left = self.size - len(head) - len(tail)
             lost = f" (its first {self.kept:,} bytes)" if self.kept < self.size else ""
             where = (
-                f"; the whole is the blob {sha}{lost}" if sha is not None else "; there was no room to keep the whole"
+                f"; the whole is the blob {blob.sha256}{lost}"
+                if blob is not None
+                else "; there was no room to keep the whole"
             )
             text = f"{first.rstrip()}\n… {left:,} bytes left out{where} …\n{last.lstrip()}"
         logged: str | dict[str, Any] = text
-        if sha is not None and (self.size > BLOB_BYTES or not exact):
+        if blob is not None and (self.size > BLOB_BYTES or not exact):
             begin, end = excerpts(blobs.redactor, first, last or first, _EXCERPT)
-            logged = {"blob": sha, "size": self.size, "head": begin, "tail": end}
-        return Shown(text, self.size, cut, exact, sha, self.kept, logged)
+            logged = {"blob": blob.sha256, "size": self.size, "head": begin, "tail": end}
+        return Shown(text, self.size, cut, exact, blob, logged)
 
 
 def decoded(data: bytes) -> tuple[str, bool]:

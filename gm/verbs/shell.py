@@ -40,11 +40,12 @@ _LONGEST_ARGUMENT = 100_000
 
 
 class Blob(TypedDict):
-    """Where all bytes of a stream are."""
+    """Where all bytes of a stream are; `redacted` says that the value of a secret was taken out of them."""
 
     sha256: str
     size: int
     path: str
+    redacted: NotRequired[bool]
 
 
 class ShellResult(TypedDict):
@@ -97,8 +98,8 @@ async def run_shell(
         `ok` (status 0)`, exit, signal` (that ended it; `exit` is 128 and its number then)`, stdout, stderr, shell,
         cwd, ms, seq` (of the `shell` event, which may be a row's witness when `ok`)`; timedOut, pipeStillOpen` (a
         process that it left behind holds its output)`, note`. Output that is long (4 MB in a body, 24 KB as a tool)
-        shows head and tail; `stdoutBlob` and `stderrBlob` `{sha256, size, path}` then hold it whole, up to 256 MB, and
-        also when it is not UTF-8 (such bytes are shown as `\xe9`).
+        shows head and tail; `stdoutBlob` and `stderrBlob` `{sha256, size, path, redacted}` then hold it whole, up
+        to 256 MB, and also when it is not UTF-8 (such bytes are shown as `\xe9`).
 
     Errors:
         bad_command, bad_environment, bad_timeout, no_shell, not_found or not_a_directory (`cwd`).
@@ -280,10 +281,14 @@ class _Life:
         return result
 
     def _blob(self, shown: Shown) -> Blob | None:
-        if shown.sha256 is None or not (shown.cut or not shown.exact):
+        kept = shown.blob
+        if kept is None or not (shown.cut or not shown.exact):
             return None
-        path = self.ctx.run.log.blobs.path(shown.sha256)
-        return {"sha256": shown.sha256, "size": shown.kept, "path": self.ctx.show(path)}
+        path = self.ctx.run.log.blobs.path(kept.sha256)
+        blob: Blob = {"sha256": kept.sha256, "size": kept.size, "path": self.ctx.show(path)}
+        if kept.redacted:
+            blob["redacted"] = True
+        return blob
 
     def _note(self, reason: str | None, still_open: bool) -> str:
         if reason == "timedOut":

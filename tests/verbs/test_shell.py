@@ -339,6 +339,18 @@ def test_no_piece_of_a_secret_is_left_where_long_output_is_cut(
     assert pieces_on_disk(call.run.folder, SECRET) == []
 
 
+def test_a_blob_says_when_a_secret_was_taken_out_and_tells_its_own_size(
+    call: Any, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(call.run.log.blobs, "redactor", Redactor({"GH_TOKEN": SECRET}))
+    (workspace / "secret").write_text("x" * 30_000 + SECRET)
+    (workspace / "plain").write_text("x" * 30_000)
+    blob = call("run_shell", "tool", command="cat secret")["stdoutBlob"]
+    stored = call.run.log.blobs.path(blob["sha256"]).read_bytes()
+    assert blob["redacted"] is True and blob["size"] == len(stored) and SECRET.encode() not in stored
+    assert "redacted" not in call("run_shell", "tool", command="cat plain")["stdoutBlob"]
+
+
 def test_no_cut_of_a_result_divides_a_secret(call: Any, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call.run.log.blobs, "redactor", Redactor({"GH_TOKEN": SECRET}))
     limit = shell_module._TOOL_BYTES[0]
