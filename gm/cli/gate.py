@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -10,7 +11,8 @@ from pathlib import Path
 import yaml
 
 from gm.cli.checks import expect
-from gm.cli.tool import Step, environment_of_tests
+from gm.cli.steps import Step
+from gm.system.environ import child_environment
 
 _RULE = re.compile(r"^([1-9])\. (.+(?:\n   .+)*)$", re.MULTILINE)
 
@@ -72,7 +74,7 @@ def _run(root: Path, *arguments: str, allowed: tuple[int, ...] = (0,)) -> None:
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=root,
-        env=environment_of_tests(),
+        env=child_environment({"PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": os.environ.get("NO_COLOR", "1")}),
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import click
 
 from gm.cli.checks import CheckFailed
-from gm.errors import GmError, NotFound, Refused
+from gm.cli.steps import run_steps
+from gm.errors import NotFound, Refused
 from gm.system.atomic import write_atomic
 from gm.system.environ import child_environment
 from gm.system.paths import bundle_folder, is_frozen
 
 WITNESS = Path(".gm") / "phase-b.json"
 """Where `phase-b` leaves what it saw, relative to the checkout; not in git."""
-
-Step = tuple[str, Callable[[], None]]
 
 
 @click.group()
@@ -36,7 +33,7 @@ def check() -> None:
     """Run the checks of this build: versions, surfaces, every verb, its modules, an update from a local server."""
     from gm.cli.checks import all_checks
 
-    _run_steps(all_checks())
+    run_steps(all_checks())
 
 
 @tool.command()
@@ -44,7 +41,7 @@ def gate() -> None:
     """Run the commit gate: rules, skills, generated documents, architecture, lint and types."""
     from gm.cli.gate import gate_steps
 
-    _run_steps(gate_steps(checkout()))
+    run_steps(gate_steps(checkout()))
 
 
 @tool.command("phase-b")
@@ -151,24 +148,3 @@ def _output(root: Path, *argv: str) -> str:
     if done.returncode != 0:
         raise CheckFailed("command_failed", f"{' '.join(argv[:3])} fails: {done.stderr.strip()[-500:]}")
     return done.stdout
-
-
-def _run_steps(steps: list[Step]) -> None:
-    """Run each step, also after one that failed, and fail when one did."""
-    failed = []
-    for name, step in steps:
-        begun = time.monotonic()
-        try:
-            step()
-        except (GmError, OSError, subprocess.SubprocessError) as error:
-            failed.append(name)
-            click.echo(f"FAILED {name}: {error}")
-        else:
-            click.echo(f"ok     {name}  ({(time.monotonic() - begun) * 1000:.0f} ms)")
-    if failed:
-        raise CheckFailed("checks_failed", f"{len(failed)} of {len(steps)} checks failed: {', '.join(failed)}")
-
-
-def environment_of_tests() -> dict[str, str]:
-    """Return the environment for the programs that the gate starts."""
-    return child_environment({"PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": os.environ.get("NO_COLOR", "1")})
