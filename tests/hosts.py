@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Callable, Iterator
@@ -10,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from gm import __version__
 from gm.cli.host import Host
 from gm.protocol.server import SKILL_URI
+from gm.system.program import self_command
 
 GIT_ENVIRONMENT = {
     "GIT_AUTHOR_NAME": "Ada",
@@ -23,6 +26,18 @@ GIT_ENVIRONMENT = {
 }
 
 StartHost = Callable[..., Host]
+
+
+def gm_command(part: str, *arguments: str) -> list[str]:
+    """The argv that starts a part of gm: of this checkout, or of the frozen program that GMNEW_TEST_PROGRAM names."""
+    program = os.environ.get("GMNEW_TEST_PROGRAM")
+    return [program, part, *arguments] if program else self_command(part, *arguments)
+
+
+def gm_version() -> str:
+    """The version that the gm of `gm_command` has to tell."""
+    program = os.environ.get("GMNEW_TEST_PROGRAM")
+    return str(json.loads(Path(program).with_name("build.json").read_bytes())["version"]) if program else __version__
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +81,7 @@ def start(repository: Path, tmp_path: Path) -> Iterator[StartHost]:
 
     def begin(*arguments: str, workspace: Path | None = None, **options: Any) -> Host:
         options.setdefault("stderr", stderr)
+        options.setdefault("command", gm_command("serve"))
         host = Host.start(workspace or repository, *arguments, **options)
         hosts.append(host)
         return host

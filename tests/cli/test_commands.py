@@ -14,13 +14,12 @@ import pytest
 from gm.cli.host import Host
 from gm.run.reader import LogReader
 from gm.run.store import find_run, list_runs
-from gm.system.program import self_command
-from tests.hosts import StartHost, structured
+from tests.hosts import StartHost, gm_command, structured
 
 
 def gm(*arguments: str, cwd: Path | None = None, **options: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        self_command(*arguments),
+        gm_command(*arguments),
         cwd=cwd,
         capture_output=True,
         text=True,
@@ -87,7 +86,7 @@ def test_calls_side_by_side_wait_for_the_open_run_and_the_next_host_resumes_it(
     ready: Callable[..., Host], start: StartHost, repository: Path
 ) -> None:
     ready(task="the real one").close()
-    argv = self_command("call", "run_shell", "command=sleep 0.3", "--json")
+    argv = gm_command("call", "run_shell", "command=sleep 0.3", "--json")
     calls = [subprocess.Popen(argv, cwd=repository, stdout=subprocess.DEVNULL) for _ in range(3)]
     host = start()
     host.open()
@@ -135,7 +134,7 @@ def test_lists_are_given_as_json_or_as_one_item(repository: Path) -> None:
 def test_a_call_that_is_interrupted_ends_its_shell(ready: Callable[..., Host], repository: Path) -> None:
     ready(task="live")
     mark = repository / "mark"
-    call = subprocess.Popen(self_command("call", "run_shell", f"command=echo $$ > {mark}; sleep 300"), cwd=repository)
+    call = subprocess.Popen(gm_command("call", "run_shell", f"command=echo $$ > {mark}; sleep 300"), cwd=repository)
     deadline = time.monotonic() + 30
     while not (mark.exists() and mark.read_text().strip()):
         assert time.monotonic() < deadline

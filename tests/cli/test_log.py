@@ -12,18 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from gm import __version__
 from gm.cli.main import COMMANDS
 from gm.run.log import Log
 from gm.run.store import prepare_state_folder, runs_folder
-from gm.system.program import self_command
+from tests.hosts import gm_command, gm_version
 
 OLD, NEW = "20260101-000000-aaaa", "20260102-000000-bbbb"
 
 
 def gm(*arguments: object, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        self_command(*map(str, arguments)),
+        gm_command(*map(str, arguments)),
         capture_output=True,
         text=True,
         encoding="utf-8",
@@ -119,7 +118,7 @@ def test_what_no_log_can_hold_is_an_error_and_what_this_one_does_not_is_said(wor
 def test_following_shows_what_is_appended_until_the_end(workspace: Path) -> None:
     log = Log.open(runs_folder(workspace / ".gm") / NEW)
     follower = subprocess.Popen(
-        self_command("log", "--follow", "--json", "-n", "1", "--workspace", str(workspace)), stdout=subprocess.PIPE
+        gm_command("log", "--follow", "--json", "-n", "1", "--workspace", str(workspace)), stdout=subprocess.PIPE
     )
     assert follower.stdout is not None
     assert json.loads(follower.stdout.readline())["seq"] == 9
@@ -133,7 +132,7 @@ def test_following_shows_what_is_appended_until_the_end(workspace: Path) -> None
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGINT")
 def test_ctrl_c_ends_following_quietly(workspace: Path) -> None:
-    argv = self_command("log", "--follow", "--workspace", str(workspace))
+    argv = gm_command("log", "--follow", "--workspace", str(workspace))
     follower = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert follower.stdout is not None
     follower.stdout.readline()
@@ -147,7 +146,7 @@ def test_a_pipe_that_closes_early_is_no_error(workspace: Path) -> None:
     with Log.open(runs_folder(workspace / ".gm") / NEW) as log:
         for n in range(3000):
             log.append("warning", code="x", message=f"number {n}")
-    argv = self_command("log", "--workspace", str(workspace))
+    argv = gm_command("log", "--workspace", str(workspace))
     shown = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert shown.stdout is not None and shown.stderr is not None
     shown.stdout.readline()
@@ -225,7 +224,7 @@ def test_help_and_version_import_no_command(workspace: Path) -> None:
     for option in ("--help", "--version"):
         done = subprocess.run([sys.executable, "-P", "-c", code, option], capture_output=True, text=True, timeout=60)
         assert done.stderr == "[]\n"
-    assert gm("--version").stdout == f"gm {__version__}\n"
+    assert gm("--version").stdout == f"gm {gm_version()}\n"
     shown = gm("--help").stdout
     assert all(f"  {name} " in shown for name in COMMANDS)
 

@@ -6,13 +6,13 @@ import json
 import subprocess
 from pathlib import Path
 
-from gm.system.program import self_command
 from gm.work.rows import add_row, park_row
 from gm.work.unknowns import add_unknown
+from tests.hosts import gm_command
 
 
 def gm_rows(workspace: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    argv = self_command("rows", "--workspace", str(workspace), *arguments)
+    argv = gm_command("rows", "--workspace", str(workspace), *arguments)
     return subprocess.run(argv, capture_output=True, text=True, encoding="utf-8", timeout=60)
 
 

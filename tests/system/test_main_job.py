@@ -21,8 +21,7 @@ from gm.protocol.versions import HANDSHAKE_VERSIONS, STATELESS_VERSION
 from gm.run.reader import LogReader
 from gm.run.store import find_run, list_runs
 from gm.run.verify import verify
-from gm.system.program import self_command
-from tests.hosts import StartHost, error_of, git, structured
+from tests.hosts import StartHost, error_of, git, gm_command, structured
 
 
 def worker_pid(repository: Path) -> int:
@@ -182,7 +181,7 @@ def test_steps_are_counted_down_and_then_only_reading_verbs_work(ready: Callable
 @pytest.mark.parametrize("mode", ["legacy", "auto", STATELESS_VERSION])
 def test_the_sdks_own_client_plays_the_main_job(repository: Path, mode: str) -> None:
     async def play() -> None:
-        argv = self_command("serve", "--workspace", str(repository))
+        argv = gm_command("serve", "--workspace", str(repository))
         parameters = StdioServerParameters(command=argv[0], args=argv[1:], env=dict(os.environ), cwd=str(repository))
         async with Client(parameters, mode=mode) as client:
             tools = (await client.list_tools()).tools
@@ -203,7 +202,7 @@ def test_the_sdks_own_client_plays_the_main_job(repository: Path, mode: str) -> 
 
 def test_the_readmes_demo_runs_and_its_log_is_whole(tmp_path: Path) -> None:
     done = subprocess.run(
-        self_command("demo", "--keep"),
+        gm_command("demo", "--keep"),
         capture_output=True,
         text=True,
         timeout=100,
@@ -214,7 +213,7 @@ def test_the_readmes_demo_runs_and_its_log_is_whole(tmp_path: Path) -> None:
     assert "every line's hash fits the one before" in done.stdout
     workspace = next(tmp_path.glob("gm-demo-*")) / "money"
     log = subprocess.run(
-        self_command("log", "verify", "--json", "--workspace", str(workspace)),
+        gm_command("log", "verify", "--json", "--workspace", str(workspace)),
         capture_output=True,
         text=True,
         check=True,

@@ -15,8 +15,7 @@ from gm.cli.host import Host
 from gm.run.reader import LogReader
 from gm.run.store import find_run, list_runs
 from gm.run.verify import verify
-from gm.system.program import self_command
-from tests.hosts import StartHost, error_of, git, structured
+from tests.hosts import StartHost, error_of, git, gm_command, structured
 
 MOUNT = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && shift && exec "$@"'
 
@@ -31,9 +30,9 @@ def read_only() -> Callable[[Path], list[str]]:
             tried = shutil.which("unshare") and subprocess.run([*argv, "true"], capture_output=True).returncode == 0
             if not tried:
                 pytest.skip("root can write everywhere, and this system lets nobody mount")
-            return [*argv, *self_command("serve")]
+            return [*argv, *gm_command("serve")]
         folder.chmod(0o555)
-        return self_command("serve")
+        return gm_command("serve")
 
     return command
 
@@ -90,7 +89,7 @@ shell = await gm.run_shell(command="pwd")
     answer = host.call("run_code", code=code)
     assert json.loads(answer.text) == [0, True]
     listed = subprocess.run(
-        self_command("call", "read_file", "path=a.txt", "--json", "--workspace", str(folder)),
+        gm_command("call", "read_file", "path=a.txt", "--json", "--workspace", str(folder)),
         capture_output=True,
         text=True,
     )
