@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(960)
 def test_the_system_tests_pass_with_the_frozen_program(tmp_path_factory: pytest.TempPathFactory) -> None:
     base = frozen_build(tmp_path_factory)
     program = base / ("gm.exe" if sys.platform == "win32" else "gm")
