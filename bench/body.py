@@ -192,7 +192,7 @@ def run_peer(python: Path, quick: bool) -> dict[str, Any]:
     script = str(ROOT / "bench" / "body_peer.py")
     done = subprocess.run([str(python), script, *(["--quick"] if quick else [])], capture_output=True, text=True)
     if done.returncode != 0:
-        raise SystemExit(f"the peer failed:\n{done.stderr[-2000:]}")
+        raise SystemExit(f"the peer ended with status {done.returncode}:\n{done.stderr[-2000:]}")
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
