@@ -5,6 +5,7 @@ Runs in the peer's own environment; see bench/body.py.
 
 import asyncio
 import json
+import os
 import statistics
 import sys
 import time
@@ -68,3 +69,5 @@ async def main() -> None:
 
 
 asyncio.run(main())
+sys.stdout.flush()
+os._exit(0)  # FastMCP 4.2.3 aborts now and then while the interpreter ends, when all has been told
