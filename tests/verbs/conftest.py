@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
 import subprocess
 from collections.abc import Callable, Coroutine, Iterator
@@ -20,6 +19,9 @@ from gm.verbs.all import builtin_registry
 from gm.verbs.call import call_verb
 from gm.verbs.context import Surface, VerbContext
 from gm.verbs.order import Order
+from tests.owngit import own_git
+
+__all__ = ["own_git"]
 
 
 class Caller:
@@ -70,24 +72,6 @@ class Caller:
 
     def events(self, kind: str) -> list[dict[str, Any]]:
         return self.run.log.events(kinds=[kind]).events
-
-
-@pytest.fixture(autouse=True)
-def own_git(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the git configuration of whoever runs the tests out of them."""
-    settings = {
-        "GIT_CONFIG_GLOBAL": os.devnull,
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_AUTHOR_NAME": "Ada",
-        "GIT_AUTHOR_EMAIL": "ada@example.org",
-        "GIT_COMMITTER_NAME": "Ada",
-        "GIT_COMMITTER_EMAIL": "ada@example.org",
-        "GIT_CONFIG_COUNT": "1",
-        "GIT_CONFIG_KEY_0": "init.defaultBranch",
-        "GIT_CONFIG_VALUE_0": "main",
-    }
-    for name, value in settings.items():
-        monkeypatch.setenv(name, value)
 
 
 class Git:
