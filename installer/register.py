@@ -136,7 +136,7 @@ def remove_member(file: Path, path: tuple[str, ...]) -> bool:
     host = HOSTS["claude-code"]
 
     def edit(real: Path, document: Document) -> Document:
-        from installer.hosts import jsonc
+        from gm.system import jsonc
 
         try:
             return Document(jsonc.remove(document.text, path) if document.text.strip() else "", document.mark)
@@ -258,7 +258,7 @@ def _read(file: Path) -> bytes | None:
 def _has_key(host: Host, document: Document) -> bool:
     if host.format == "toml" or not document.text.strip():
         return False
-    from installer.hosts import jsonc
+    from gm.system import jsonc
 
     return jsonc.get(document.text, (host.key,)) is not None
 

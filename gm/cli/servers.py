@@ -17,8 +17,8 @@ from gm.run.store import list_runs
 from gm.run.trust import digest_of, trust
 from gm.servers.config import Config, ServerEntry, read_config, read_layer, shape_fault, workspace_file
 from gm.servers.tools import verb_name
+from gm.system import jsonc
 from gm.system.paths import state_folder
-from installer.hosts import jsonc
 
 
 @click.group(invoke_without_command=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sqlite3
 from typing import Any
 
@@ -13,6 +12,7 @@ from gm.code.facts import Facts, Target
 from gm.code.grammar import language_of
 from gm.search.cache import CacheForm
 from gm.search.fresh import STATEMENTS, Add, Kept
+from gm.system import jsonc
 
 FORM = CacheForm(
     "code.sqlite",
@@ -30,8 +30,6 @@ FORM = CacheForm(
         "create index renamed_own on renamed (own)",
     ),
 )
-_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_TRAILING_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s{0,10000}[}\]])')
 _CONFIGS = ("package.json", "tsconfig.json", "jsconfig.json")
 
 
@@ -61,7 +59,7 @@ def _add(connection: sqlite3.Connection, blob: int, path: bytes, data: bytes | N
     if data is None:
         return 0, json.dumps({"skipped": "over_2_MB"})
     if family == ":config":
-        return 1, json.dumps({"config": _relaxed_json(data)})
+        return 1, json.dumps({"config": _configuration(data)})
     assert family is not None
     facts = extract(data, family[1:])
     connection.executemany(
@@ -118,20 +116,11 @@ def _renamed(facts: Facts) -> set[tuple[str, str]]:
     return pairs
 
 
-def _relaxed_json(data: bytes) -> Any:
+def _configuration(data: bytes) -> Any:
     """Parse JSON with comments and trailing commas, as tsconfig files have; None when that fails."""
-    text = data.decode("utf-8-sig", "replace")
     try:
-        return json.loads(text)
-    except ValueError:
-        pass
-    if "*/" not in text:
-        text = text.replace("/*", "")
-    for pattern in (_COMMENT, _TRAILING_COMMA):
-        text = pattern.sub(lambda found: found[1] or "", text)
-    try:
-        return json.loads(text)
-    except ValueError:
+        return jsonc.load(data.decode("utf-8-sig", "replace"))
+    except jsonc.NotJson:
         return None
 
 

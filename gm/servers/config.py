@@ -5,7 +5,6 @@ Nothing is raised for a bad entry: it becomes a problem that names file, server 
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -18,6 +17,7 @@ from typing import Any
 
 from gm.run.trust import digest_of, is_trusted
 from gm.servers.waiting import servers_wait
+from gm.system import jsonc
 from gm.system.paths import bundle_folder, is_frozen
 
 DEFAULT_TIMEOUT_MS = 60_000
@@ -158,24 +158,11 @@ def read_layer(path: Path) -> dict[str, Any]:
         ValueError: it is no such file; the text says why.
     """
     text = path.read_bytes().decode("utf-8-sig")
-    loaded = json.loads(without_comments(text))
+    loaded = jsonc.load(text)
     servers = loaded.get("mcpServers") if isinstance(loaded, dict) else None
     if not isinstance(servers, dict):
         raise ValueError("it has no object `mcpServers`")
     return servers
-
-
-def without_comments(text: str) -> str:
-    """Return JSON with comments and trailing commas blanked out, every other character at its place."""
-    pattern = re.compile(
-        r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/|,(?=\s*(?:(?://[^\n]*|/\*.*?\*/)\s*)*[}\]])', re.DOTALL
-    )
-
-    def blank(match: re.Match[str]) -> str:
-        found = match.group()
-        return found if found.startswith('"') else re.sub(r"[^\n]", " ", found)
-
-    return pattern.sub(blank, text)
 
 
 class _Reader:

@@ -1,1 +1,1 @@
-"""What differs per operating system: atomic files, locks, environment, paths, processes."""
+"""What differs per operating system: atomic files, locks, environment, paths, processes; and JSON with comments."""

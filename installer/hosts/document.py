@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gm.errors import Refused
-from installer.hosts import jsonc
+from gm.system import jsonc
 from installer.hosts.catalog import Format, Host
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gm.run.trust import digest_of, trust
-from gm.servers.config import INSTALLER_STARTUP_MS, read_config, without_comments
+from gm.servers.config import INSTALLER_STARTUP_MS, read_config
 from gm.servers.matching import holds_match
 from gm.servers.tools import doubled_name, verb_name
 from gm.system.program import self_command
@@ -110,9 +110,14 @@ def test_an_unknown_key_is_ignored_and_the_nearest_known_one_named(workspace: Pa
     assert "did you mean `timeoutMs`" in config.problems[0].message
 
 
-def test_comments_and_trailing_commas_are_borne_and_strings_stay() -> None:
-    text = '{"a": "// no /* comment", // one\n /* two */ "b": [1, 2,], "c": {"d": ",}",},}\n'
-    assert json.loads(without_comments(text)) == {"a": "// no /* comment", "b": [1, 2], "c": {"d": ",}"}}
+def test_a_file_may_hold_comments_and_a_broken_one_is_named_with_the_line(workspace: Path, tmp_path: Path) -> None:
+    extra = tmp_path / "e.json"
+    extra.write_text('{"mcpServers": { // mine\n "a": {"command": "x // y", "args": ["1", /* two */],},\n}}\n')
+    (server,) = read_config(workspace, extra).servers
+    assert (server.command, server.args) == ("x // y", ("1",))
+    extra.write_text('{"mcpServers":\n {"a" 1}}')
+    (problem,) = read_config(workspace, extra).problems
+    assert problem.message == f"{extra} cannot be used: line 2: ':' expected"
 
 
 def test_a_workspaces_file_counts_only_with_the_content_that_was_trusted(workspace: Path) -> None:

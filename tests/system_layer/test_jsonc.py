@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from installer.hosts import jsonc
+from gm.system import jsonc
 
 ENTRY = {"command": "/gm", "args": ["serve"]}
 PATH = ("mcpServers", "gm")
@@ -86,3 +86,32 @@ def test_of_doubled_keys_the_last_one_counts_and_all_are_removed() -> None:
 def test_comments_beside_a_removed_member_stay() -> None:
     text = '{\n  // one\n  "a": 1, // after a\n  "gm": 2, // after gm\n  /* b */ "b": 3\n}\n'
     assert jsonc.remove(text, ("gm",)) == '{\n  // one\n  "a": 1, // after a // after gm\n  /* b */ "b": 3\n}\n'
+
+
+def test_comments_and_trailing_commas_are_read_over_and_strings_stay() -> None:
+    text = '{"a": "// no /* comment", // one\n /* two */ "b": [1, 2,], "c": {"d": ",}",},}\n'
+    assert jsonc.load(text) == {"a": "// no /* comment", "b": [1, 2], "c": {"d": ",}"}}
+
+
+@given(documents, layouts)
+def test_a_commented_text_has_the_value_of_the_one_without(content: dict[str, Any], layout: dict[str, Any]) -> None:
+    text = json.dumps(content, **layout)
+    assert jsonc.load(f"// before, {{\n{text} /* after */") == content
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "line 1: a value is expected"),
+        ("{\n'a': 1}", "line 2: a key in double quotes is expected"),
+        ('{"a": 1}\n\nx', "line 3: something follows the value"),
+        ('{"\\x": 1}', 'line 1: "\\x" is no JSON string'),
+        ("[01]", "'01' is no JSON value"),
+        ("[" * 100_000, "line 1: too deeply nested"),
+        ("1 /* open", "line 1: something follows the value"),
+    ],
+)
+def test_what_is_no_json_is_named_with_its_line(text: str, said: str) -> None:
+    with pytest.raises(jsonc.NotJson) as caught:
+        jsonc.load(text)
+    assert str(caught.value) == said

@@ -1,4 +1,4 @@
-"""JSON and JSON with comments, edited as text: one member is set or removed, every other byte stays.
+"""JSON with comments: read as values, and edited as text: one member is set or removed, every other byte stays.
 
 The parser only finds positions; it accepts comments and trailing commas. New members take the file's indentation,
 line ends and spacing.
@@ -94,7 +94,7 @@ class _Parser:
                     raise self.fail("a key in double quotes is expected")
                 self.at = self.solid = found.end()
                 self.take(":")
-                node.members.append((json.loads(found.group()), start, self.value(depth + 1)))
+                node.members.append((self._key(found.group()), start, self.value(depth + 1)))
             else:
                 node.items.append(self.value(depth + 1))
             node.comma = None
@@ -105,6 +105,24 @@ class _Parser:
                 raise self.fail(f"',' or {closing!r} expected")
         node.tail = self.solid
         self.take(closing)
+
+    def _key(self, written: str) -> Any:
+        try:
+            return json.loads(written)
+        except ValueError:
+            raise self.fail(f"{written} is no JSON string") from None
+
+
+def load(text: str) -> Any:
+    """Return the value of `text`, which may hold comments and trailing commas.
+
+    Raises:
+        NotJson: it is no JSON with comments; the message names the line.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return to_value(text, parse(text))
 
 
 def parse(text: str) -> Node:
