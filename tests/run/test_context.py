@@ -19,8 +19,6 @@ from gm.run.context import (
     Situation,
     UnknownBrief,
     compose,
-    render,
-    structured,
 )
 from gm.run.rules import RULES
 from gm.run.run import Run
@@ -75,10 +73,10 @@ def shell(run: Run, command: str, status: int) -> int:
 
 
 def test_the_rules_stand_whole_in_every_context_and_are_short() -> None:
-    text = render(EMPTY)
+    text, values = compose(EMPTY)
     assert all(rule in text for rule in RULES)
     assert len("\n".join(RULES).encode()) < 1200
-    assert structured(EMPTY)["rules"] == list(RULES)
+    assert values["rules"] == list(RULES)
 
 
 def test_a_context_with_very_much_in_it_stays_within_8_kb_and_counts_what_is_left() -> None:
@@ -142,19 +140,19 @@ def test_an_ordinary_context_is_at_most_4_kb(run: Run) -> None:
     rows = [add_row(run.workspace, f"Row number {n}", done_when="pytest passes")[0].id for n in range(12)]
     for n in range(20):
         run.record("write", verb="edit_file", path=f"src/module_{n}.py", before="0" * 64, after="1" * 64, bytes=10)
-    assert len(render(look(run, rows[0])).encode()) <= 4096
+    assert len(compose(look(run, rows[0]))[0].encode()) <= 4096
 
 
 def test_no_clock_time_stands_in_a_context(run: Run) -> None:
     row, _ = add_row(run.workspace, "A row")
     shell(run, "true", 0)
-    first = render(look(run, row.id))
+    first = compose(look(run, row.id))[0]
     run.progress.step -= 1
     run.progress.context_seq = 0
     second = gather(run, row.id, Surroundings(), seq=1)
     assert "T12:" not in first
     assert "2026-11-30" not in first.replace("20261130", "")
-    assert [line for line in render(second).splitlines() if line.startswith("- 2 ")] == [
+    assert [line for line in compose(second)[0].splitlines() if line.startswith("- 2 ")] == [
         line for line in first.splitlines() if line.startswith("- 2 ")
     ]
 
@@ -246,7 +244,7 @@ def test_plan_files_do_not_make_the_tree_dirty(run: Run) -> None:
 
 def test_a_focus_that_is_no_row_is_said_and_breaks_nothing(run: Run) -> None:
     situation = look(run, "no-such-row")
-    assert "there is no such row" in render(situation)
+    assert "there is no such row" in compose(situation)[0]
 
 
 def test_few_steps_left_suggest_a_hand_off_and_none_only_finish(run: Run) -> None:
