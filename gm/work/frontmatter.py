@@ -8,13 +8,16 @@ keys, order, comments, line endings, a byte order mark, the body.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import yaml
 
 MAX_FRONT_MATTER_BYTES = 64 * 1024
 """A longer front matter is reported as broken instead of parsed."""
+
+Word = TypeVar("Word", bound=str)
 
 Value = str | int | None | list[str] | Mapping[str, str | int | None]
 """What a key is set to: a text, a number, a list of texts, or one level of a mapping."""
@@ -64,6 +67,29 @@ class FrontMatter:
         if isinstance(node, yaml.ScalarNode):
             return str(node.value)
         raise BrokenFrontMatter(self.lines[key], f"`{key}` must be a text")
+
+    def needed(self, key: str) -> str:
+        """Return a scalar's text.
+
+        Raises:
+            BrokenFrontMatter: the key is missing, empty, or no text.
+        """
+        text = self.text(key)
+        if not text:
+            raise BrokenFrontMatter(self.lines.get(key, 1), f"`{key}` is missing")
+        return text
+
+    def one_of(self, key: str, words: Sequence[Word]) -> Word:
+        """Return a scalar's text, which must be one of `words`; a missing key has the first.
+
+        Raises:
+            BrokenFrontMatter: it is none of them.
+        """
+        text = self.text(key) or words[0]
+        for word in words:
+            if word == text:
+                return word
+        raise BrokenFrontMatter(self.lines[key], f"`{key}` is {text!r}, which is none of {', '.join(words)}")
 
     def texts(self, key: str) -> tuple[str, ...]:
         """Return a list of texts; a single text counts as a list of one, a missing key as an empty one.

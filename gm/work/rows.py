@@ -68,17 +68,10 @@ def read_row(path: Path) -> Row:
         OSError: it cannot be read.
     """
     front = parse(read_regular(path))
-    title = front.text("title")
-    if not title:
-        raise BrokenFrontMatter(front.lines.get("title", 1), "`title` is missing")
-    status = front.text("status") or "open"
-    if status not in get_args(Status):
-        message = f"`status` is {status!r}, which is none of open, parked, resolved"
-        raise BrokenFrontMatter(front.lines["status"], message)
     return Row(
         id=path.stem,
-        title=title,
-        status=status,  # type: ignore[arg-type]
+        title=front.needed("title"),
+        status=front.one_of("status", get_args(Status)),
         created=front.text("created") or "",
         after=front.texts("after"),
         done_when=front.text("doneWhen"),

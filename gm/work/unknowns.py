@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from gm.errors import NotFound, Refused, UsageError
 from gm.system.atomic import write_atomic
@@ -27,6 +27,8 @@ from gm.work.plan import (
 )
 from gm.work.rows import Broken, as_broken, broken_file
 
+Status = Literal["open", "resolved"]
+
 _URL = re.compile(r"https?://[^\s/]+(/\S*)?", re.IGNORECASE)
 _PLACE = re.compile(r"(?P<path>.+?):(?P<first>[1-9]\d*)(?:-(?P<last>[1-9]\d*))?", re.DOTALL)
 
@@ -43,7 +45,7 @@ class Unknown:
 
     id: str
     question: str
-    status: Literal["open", "resolved"]
+    status: Status
     created: str
     blocks: tuple[str, ...]
     how: str | None
@@ -59,16 +61,10 @@ def read_unknown(path: Path) -> Unknown:
         OSError: it cannot be read.
     """
     front = parse(read_regular(path))
-    question = front.text("question")
-    if not question:
-        raise BrokenFrontMatter(front.lines.get("question", 1), "`question` is missing")
-    status = front.text("status") or "open"
-    if status not in ("open", "resolved"):
-        raise BrokenFrontMatter(front.lines["status"], f"`status` is {status!r}, which is none of open, resolved")
     return Unknown(
         id=path.stem,
-        question=question,
-        status="open" if status == "open" else "resolved",
+        question=front.needed("question"),
+        status=front.one_of("status", get_args(Status)),
         created=front.text("created") or "",
         blocks=front.texts("blocks"),
         how=front.text("how"),

@@ -69,6 +69,28 @@ def test_a_value_of_the_wrong_kind_is_named() -> None:
             read(key)
 
 
+@pytest.mark.parametrize(
+    ("written", "status", "line", "reason"),
+    [
+        ("title: x", "open", 0, ""),
+        ("title: x\nstatus: shut", "shut", 0, ""),
+        ("title: x\nstatus:", "open", 0, ""),
+        ("a: 1\nstatus: done\ntitle: x", "", 3, "`status` is 'done', which is none of open, shut"),
+        ("a: 1\ntitle: ''", "", 3, "`title` is missing"),
+        ("a: 1", "", 1, "`title` is missing"),
+    ],
+)
+def test_a_needed_text_and_one_of_a_few_words(written: str, status: str, line: int, reason: str) -> None:
+    front = parse(f"---\n{written}\n---\n".encode())
+    if status:
+        assert (front.needed("title"), front.one_of("status", ("open", "shut"))) == ("x", status)
+        return
+    with pytest.raises(BrokenFrontMatter) as raised:
+        front.one_of("status", ("open", "shut"))
+        front.needed("title")
+    assert (raised.value.line, raised.value.reason) == (line, reason)
+
+
 TEXTS = st.text(max_size=40)
 
 
