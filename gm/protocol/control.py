@@ -9,9 +9,12 @@ Relay → worker:
 |---|---|
 | `{"gm": "handover", "requests": [{"id", "sent": [[boot, n], …]}]}` | among the requests that follow, these \
 were sent to earlier workers, as the n-th request of worker `boot`; ask the log whether one was begun |
-| `{"gm": "state", "run"?, "workspace"?, "gate", "tools"?}` | what the command line said may have changed since: the \
-run to resume when it is asked for, whether the gate is open, the digest of the tools that the host knows (first frame \
-to a worker that stood ready for an update) |
+| `{"gm": "rehearse"}` | play a small session of your own, so that all that a first call needs is loaded and warm \
+(to a worker that stands by for an update) |
+| `{"gm": "state", "run"?, "workspace"?, "gate", "tools"?, "follows"?}` | what the command line said may have changed \
+since: the run to resume when it is asked for, whether the gate is open, the digest of the tools that the host knows \
+(first frame to a worker that stood by); with `follows` the worker before has given its run up but not ended |
+| `{"gm": "alone"}` | the worker before has ended, and the servers that it had started with it |
 | `{"gm": "idle?", "token"}` | say whether nothing runs, cancelled calls and background bodies included |
 | `{"gm": "update", "state", "build", "reason"?}` | what came of the hand-over to a build, for the next context: \
 `done`, `failed`, or `waits-for-host` for one that speaks another relay protocol |
@@ -26,6 +29,10 @@ Worker → relay:
 run it resumes and where, whether the gate is open; it is given these as `--run`, `--workspace` and `--gate-open`; \
 `folder` is the run's, for what is printed to stderr |
 | `{"gm": "idle", "token", "idle": bool, "why"?}` | the answer to `idle?` |
+| `{"gm": "rehearsed"}` | the answer to `rehearse`, however it went |
+| `{"gm": "released"}` | after `stop`: nothing is written to the run any more, another worker may open it |
+
+Both sides pass over a frame that they do not know: relay and worker may be of different builds.
 
 A worker does nothing to its run (it takes no lock, writes no event) before the first frame that needs it: it may be
 started to stand by while another one still serves.

@@ -66,6 +66,7 @@ class Supervisor:
         self._build: Build | None = None
         self._processes: dict[int, Worker] = {}
         self._retiring: dict[int, float] = {}
+        self._follows = False
         self._restarts = Restarts()
         self._trouble: Trouble | None = None
         self._last_words = ""
@@ -216,6 +217,10 @@ class Supervisor:
             self._gate_open = bool(frame.get("gate", self._gate_open))
         elif kind == "idle" and worker is self._worker:
             self._update.told_idle(str(frame.get("token")), bool(frame.get("idle")))
+        elif kind == "rehearsed":
+            self._update.standby_rehearsed(worker, time.monotonic())
+        elif kind == "released":
+            self._update.released(worker, time.monotonic())
 
     def ended(self, event: WorkerEnded) -> None:
         """Handle a worker's end: clear up behind it, and see to the next one."""
@@ -232,6 +237,9 @@ class Supervisor:
                 self._died(worker, event.status, now)
         elif not self._stopping:
             self._update.ended(worker, describe(event.status))
+            if self._follows and not self._retiring:
+                self._follows = False
+                self.connection.tell(control.encode("alone"))
         if not self._stopping:
             self.tick(now)
 
@@ -257,11 +265,14 @@ class Supervisor:
     # --- update ---
 
     def promote(self, standby: Worker, build: Build) -> None:
-        """Put a ready standby in the place of the worker, which has ended."""
+        """Put a ready standby in the place of the worker, which has ended or released its run."""
         self._build = build
         self._worker = standby
         known = {"run": self._run, "workspace": self._workspace, "gate": self._gate_open, "tools": self._tools}
         told = {name: value for name, value in known.items() if value is not None}
+        self._follows = bool(self._retiring)
+        if self._follows:
+            told["follows"] = True
         standby.process.write(control.encode("state", **told))
         self.connection.attach(standby)
         self._update.greet()

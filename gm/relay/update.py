@@ -1,5 +1,8 @@
 """The hand-over to another build: a standby worker of the new build is ready before the old worker is asked to go.
 
+Ready means that it has imported everything and has played a small session with itself; it takes over as soon as the old
+worker has released the run, while that is still ending.
+
 The relay itself is never replaced. A build whose worker does not start, or dies twice within a minute, is gone back
 from and rejected; what came of it is told to the worker that serves, for the next context.
 """
@@ -25,6 +28,9 @@ PROBATION_S = 60.0
 
 PATIENCE_S = 6 * 3600.0
 """After so long without an idle moment the next `next_context` is the moment."""
+
+_REHEARSAL_S = 5.0
+"""A standby that has not played its session by then takes over without; workers of older builds know no rehearsal."""
 
 _ASK_AGAIN_S = 2.0
 _ANSWER_TIMEOUT_S = 2.0
@@ -52,14 +58,14 @@ class Fleet(Protocol):
         """Take the worker out of use and have it end."""
 
     def promote(self, standby: Worker, build: Build) -> None:
-        """Put a ready standby in the place of the worker, which has ended."""
+        """Put a ready standby in the place of the worker, which has ended or released its run."""
 
     def discard(self, worker: Worker) -> None:
         """Kill a worker that is not in use."""
 
 
 class Update:
-    """Watches the builds and hands over; a small machine with the phases watch, start, wait, ask, end.
+    """Watches the builds and hands over; a small machine with the phases watch, start, rehearse, wait, ask, end.
 
     Args:
         builds: what is watched.
@@ -132,8 +138,14 @@ class Update:
         """Note that a worker is ready; False when it is not the standby."""
         if worker is not self._standby:
             return False
-        self._next_ask = now + int.from_bytes(os.urandom(2)) / 65536 * self._builds.spread_s
+        self._next_ask = now + _REHEARSAL_S
+        worker.process.write(control.encode("rehearse"))
         return True
+
+    def standby_rehearsed(self, worker: Worker, now: float) -> None:
+        """Note that the standby is warm: from some moment in the spread on the worker is asked to go."""
+        if worker is self._standby:
+            self._next_ask = now + int.from_bytes(os.urandom(2)) / 65536 * self._builds.spread_s
 
     def _ask(self, now: float) -> None:
         self._next_ask = now + _ASK_AGAIN_S
@@ -171,6 +183,11 @@ class Update:
         if not ready or now < self._since + PATIENCE_S or worker is None or self._fleet.connection.open_requests:
             return
         self._hand_over()
+
+    def released(self, worker: Worker, now: float) -> None:
+        """Let the standby take over from a worker that has released its run and is ending."""
+        if worker is self._outgoing and self.take_over(now):
+            self._outgoing = None
 
     def ended(self, worker: Worker, what: str) -> bool:
         """Note the end of a worker that is not in use; True when the standby has taken its place."""

@@ -12,13 +12,16 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
+from gm.body.host import BodyHost
 from gm.body.platform import open_bodies
 from gm.errors import GmError
 from gm.run.run import Run
 from gm.system.builds import own_build
+from gm.system.processes import ProcessStarter
 from gm.verbs.all import builtin_registry
 from gm.verbs.joblife import stop_all_jobs, watch_jobs
 from gm.worker.options import Options
+from gm.worker.rehearsal import rehearse
 from gm.worker.server import GmServer
 from gm.worker.session import Session
 from gm.worker.socket import VerbSocket
@@ -55,12 +58,17 @@ class _Worker:
         self._stop = asyncio.Event()
         self._stop_jobs = False
         self._renewal: asyncio.Future[None] | None = None
+        self._rehearsal: asyncio.Future[None] | None = None
         self._tending = anyio.CancelScope()
+        self._tended: anyio.Event | None = None
+        self._verbs = builtin_registry()
+        self._bodies: BodyHost
+        self._starter: ProcessStarter
 
     async def run(self) -> None:
-        verbs = builtin_registry()
-        async with open_bodies(verbs) as (bodies, starter), anyio.create_task_group() as tasks:
-            self._session = Session(self._options, self._wire, verbs, starter, bodies)
+        async with open_bodies(self._verbs) as (bodies, starter), anyio.create_task_group() as tasks:
+            self._bodies, self._starter = bodies, starter
+            self._session = Session(self._options, self._wire, self._verbs, starter, bodies)
             self._server = GmServer(self._session, self._wire)
             self._session.when_opened(lambda run: tasks.start_soon(self._tend, run))
             announce = self._server.announce_tools
@@ -83,16 +91,33 @@ class _Worker:
 
     async def _tend(self, run: Run) -> None:
         """Look after a run, its jobs and its socket, until another one is opened or the worker ends."""
-        self._tending.cancel()
+        await self._stop_tending()
+        self._tended = tended = anyio.Event()
         self._tending = anyio.CancelScope()
-        with self._tending:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(VerbSocket(self._session).serve, run)
-                await watch_jobs(run)
+        try:
+            with self._tending:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(VerbSocket(self._session).serve, run)
+                    await watch_jobs(run)
+        finally:
+            tended.set()
+
+    async def _stop_tending(self) -> None:
+        self._tending.cancel()
+        if self._tended is not None:
+            await self._tended.wait()
+
+    async def _rehearse(self) -> None:
+        try:
+            await rehearse(self._options, self._verbs, self._starter, self._bodies)
+        except Exception as error:  # noqa: BLE001 - it costs warmth only: the build has passed its self-check
+            print(f"gm: the rehearsal failed: {type(error).__name__}: {error}", file=sys.stderr)
+        self._wire.control("rehearsed")
 
     async def _end(self) -> None:
         session, run = self._session, self._session.run
         if run is None:
+            self._wire.control("released")
             return
         if self._stop_jobs:
             with contextlib.suppress(GmError):
@@ -101,7 +126,9 @@ class _Worker:
         fleet = session.fleet
         if fleet is not None:
             fleet.close()
+        await self._stop_tending()
         await anyio.to_thread.run_sync(run.close)
+        self._wire.control("released")
         if fleet is not None:
             await fleet.stop()
 
@@ -124,8 +151,12 @@ class _Worker:
             busy = session.calls.in_flight + len(session.background_names())
             why = {"why": f"{busy} calls or bodies run"} if busy else {}
             self._wire.control("idle", token=frame["token"], idle=not busy, **why)
+        elif kind == "rehearse":
+            self._rehearsal = asyncio.ensure_future(self._rehearse())
         elif kind == "state":
             session.take_state(frame)
+        elif kind == "alone":
+            session.alone.set()
         elif kind == "update":
             session.note_update(frame)
             if frame.get("state") == "done" and self._server.tools_changed():

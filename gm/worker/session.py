@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import anyio
 import anyio.to_thread
 
 from gm.body.host import BodyHost
@@ -36,6 +37,8 @@ from gm.worker.wire import Wire
 
 Roots = Callable[[], Awaitable[list[Path]]]
 _SYNC_INTERVAL_S = 1.0
+_ALONE_S = 5.0
+"""So long the other MCP servers wait for those of the worker before to end; the relay kills it earlier."""
 
 
 class Session:
@@ -52,6 +55,7 @@ class Session:
         waiting: what of the workspace waits to be trusted.
         ending: held by the `finish` that ends the run.
         host_tools: digest of the tools that the host had from an earlier worker, None when it has none.
+        alone: set but while the worker before, which has given up its run, is still ending.
     """
 
     def __init__(
@@ -70,6 +74,8 @@ class Session:
         self.update: str | None = None
         self.waiting: tuple[str, ...] = ()
         self.ending = asyncio.Lock()
+        self.alone = asyncio.Event()
+        self.alone.set()
         self._shell_calls = 0
         self._wire = wire
         self._starter = starter
@@ -182,6 +188,8 @@ class Session:
         self.host_tools = frame.get("tools")
         if frame.get("gate"):
             self.gate.open()
+        if frame.get("follows"):
+            self.alone.clear()
 
     async def _place(self, roots: Roots, workspace: str | None) -> Path:
         named = workspace or self._named or os.environ.get("CLAUDE_PROJECT_DIR")
@@ -346,7 +354,10 @@ class Session:
         return remembered_signatures(Path(named).absolute())
 
     async def start_servers(self, run: Run, announce: Callable[[], Awaitable[None]]) -> None:
-        """Start the other MCP servers of an opened run's workspace, once; later runs take them over."""
+        """Start the other MCP servers of an opened run's workspace, once; later runs take them over.
+
+        They are not started beside those of the worker before: a server may allow one of its kind.
+        """
         if self.fleet is not None:
             self.fleet.use_run(run)
             return
@@ -357,6 +368,8 @@ class Session:
 
         extra = self.options.mcp_config
         self.fleet = Fleet(run, self._starter, self.verbs, Path(extra) if extra else None, changed)
+        with anyio.move_on_after(_ALONE_S):
+            await self.alone.wait()
         await self.fleet.start()
 
     # --- life ---

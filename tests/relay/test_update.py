@@ -63,16 +63,70 @@ def test_an_idle_relay_hands_over_to_the_new_build_and_tells_it(builds: Builds) 
         host.ask("state", {"run": "r7", "gate": True})
         builds.add("second")
         builds.point("second")
-        host.wait_for_event("control", boot=2, count=2)
+        host.wait_for_event("control", boot=2, count=3)
         assert host.ask("echo", {"x": 1})["result"] == {"x": 1}
         assert [frame["gm"] for frame in controls(host, 1)] == ["idle?", "stop"]
-        state, update = controls(host, 2)
+        rehearse, state, update = controls(host, 2)
+        assert rehearse == {"gm": "rehearse"}
         assert state == {"gm": "state", "run": "r7", "gate": True}
         assert update == {"gm": "update", "state": "done", "build": "second"}
         assert host.events("start")[1]["argv"][4:] == ["--gate-open", "--run", "r7"]
         assert [event["boot"] for event in host.events("open")] == [1, 2]
         assert [event["boot"] for event in host.events("received")] == [1, 2]
         host.close()
+
+
+def test_a_warm_standby_takes_over_when_the_run_is_released_and_is_told_of_the_others_end(builds: Builds) -> None:
+    with start(builds, DOUBLE_ENDS_AFTER_S="0.8", DOUBLE_REHEARSES_S="0.3") as host:
+        host.open()
+        builds.add("second")
+        builds.point("second")
+        host.wait_for_event("released")
+        begun = time.monotonic()
+        assert host.ask("echo", {"x": 1})["result"] == {"x": 1}
+        assert time.monotonic() - begun < 0.6
+        assert [event["boot"] for event in host.events("received")] == [2]
+        assert host.events("ends") == []
+        host.wait_for_event("control", boot=2, count=4)
+        assert controls(host, 2)[1] == {"gm": "state", "gate": False, "follows": True}
+        assert controls(host, 2)[3] == {"gm": "alone"}
+        order = [event["kind"] for event in host.events() if event["kind"] in ("rehearsed", "released", "ends")]
+        assert order == ["rehearsed", "released", "ends"]
+        assert host.close() < 3.0
+
+
+def test_a_worker_that_releases_its_run_and_does_not_end_is_killed(builds: Builds) -> None:
+    with start(builds, DOUBLE_ENDS_AFTER_S="600") as host:
+        host.open()
+        builds.add("second")
+        builds.point("second")
+        host.wait_for_event("released")
+        begun = time.monotonic()
+        host.wait_for_event("control", boot=2, count=4)
+        assert 1.0 < time.monotonic() - begun < 10.0
+        assert host.ask("echo", {"x": 1})["result"] == {"x": 1}
+        assert len(host.events("start")) == 2
+
+
+def test_a_standby_of_an_older_build_that_knows_no_rehearsal_takes_over_all_the_same(builds: Builds) -> None:
+    with start(builds, DOUBLE_OLD="1") as host:
+        host.open()
+        builds.add("second")
+        builds.point("second")
+        host.wait_for_event("control", boot=2, count=3)
+        assert host.ask("echo", {"x": 1})["result"] == {"x": 1}
+        assert [event["boot"] for event in host.events("received")] == [2]
+
+
+def test_a_standby_that_dies_in_its_rehearsal_never_serves(builds: Builds) -> None:
+    with start(builds) as host:
+        host.open()
+        builds.add("second", "DOUBLE_REHEARSES_S=no number")
+        builds.point("second")
+        (told,) = host.wait_for_event("control", boot=1)
+        assert told["frame"]["state"] == "failed" and "no number" in told["frame"]["reason"]
+        assert "ended with status 1" in (builds.rejected("second") or "")
+        assert host.ask("echo", {"x": 1})["result"] == {"x": 1}
 
 
 def test_it_waits_while_a_call_is_open_or_the_worker_is_busy_and_ignores_subscriptions(builds: Builds) -> None:
@@ -91,7 +145,7 @@ def test_it_waits_while_a_call_is_open_or_the_worker_is_busy_and_ignores_subscri
         wait_until(lambda: "idle?" in [frame["gm"] for frame in controls(host, 1)])
         time.sleep(0.3)
         assert host.ask("busy", {**ENVELOPE, "busy": False})["result"]["busy"] is False
-        host.wait_for_event("control", boot=2, count=2)
+        host.wait_for_event("control", boot=2, count=3)
         assert host.ask("echo", ENVELOPE)["result"] == ENVELOPE
         assert [event["boot"] for event in host.events("received")][-2:] == [2, 2]
         assert host.nothing_more(0.2)
@@ -140,7 +194,7 @@ def test_a_new_build_that_dies_twice_is_gone_back_from(builds: Builds) -> None:
         host.open()
         builds.add("second")
         builds.point("second")
-        host.wait_for_event("control", boot=2, count=2)
+        host.wait_for_event("control", boot=2, count=3)
         host.ask("die")
         host.ask("die")
         assert host.ask("echo", {"x": 1})["result"] == {"x": 1}
@@ -202,7 +256,7 @@ def test_a_fault_while_looking_for_builds_does_not_cost_the_connection(builds: B
         assert host.ask("echo", {"x": 1})["result"] == {"x": 1}
         builds.add("second")
         builds.point("second")
-        host.wait_for_event("control", boot=2, count=2)
+        host.wait_for_event("control", boot=2, count=3)
         assert host.close() < 3.0
 
 

@@ -119,6 +119,10 @@ class Double:
         if frame["gm"] == "handover":
             for request in frame["requests"]:
                 self.handed[json.dumps(request["id"])] = request["sent"]
+        elif frame["gm"] == "rehearse" and not setting("OLD"):
+            time.sleep(float(setting("REHEARSES_S") or 0))
+            note(kind="rehearsed")
+            write(control.encode("rehearsed"))
         elif frame["gm"] == "idle?":
             if setting("MUTE"):
                 return
@@ -126,6 +130,11 @@ class Double:
         elif frame["gm"] == "stop" and not setting("STUBBORN"):
             if setting("LAST_WORDS"):
                 write({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "bye"}})
+            if setting("ENDS_AFTER_S"):
+                note(kind="released")
+                write(control.encode("released"))
+                time.sleep(float(setting("ENDS_AFTER_S")))
+                note(kind="ends")
             os._exit(0)
 
     def request(self, frame: dict[str, Any], line: bytes) -> None:

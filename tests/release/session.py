@@ -245,13 +245,15 @@ def gm(home: Home, environment: dict[str, str | None], *arguments: str) -> subpr
     )
 
 
-def start_session(home: Home, user: Path, workspace: Path, publisher: Publisher) -> tuple[Load, dict[str, str | None]]:
-    """Install the first build and start a host under load with it."""
+def start_session(
+    home: Home, user: Path, workspace: Path, publisher: Publisher, *options: str
+) -> tuple[Load, dict[str, str | None]]:
+    """Install the first build and start a host under load with it; `options` are further ones of `gm serve`."""
     install_local(home, publisher.make())
     environment = environment_of(home, user, publisher.url)
     workspace.mkdir(parents=True)
     subprocess.run(["git", "init", "-q"], cwd=workspace, check=True)
-    host = Host.start(workspace, command=[str(home.current / "gm"), "serve"], environment=environment)
+    host = Host.start(workspace, command=[str(home.current / "gm"), "serve", *options], environment=environment)
     load = Load(host)
     load.start()
     return load, environment

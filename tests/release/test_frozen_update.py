@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import socket
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from installer.adopt import adopt
 from installer.layout import Home
 from installer.pointers import current_build, flip
 from installer.state import read_state
 from tests.installer.conftest import home
 from tests.release.session import Publisher, frozen_build, gm, start_session
+from tests.servers import odd_server
 from tests.update.server import serve
 
 __all__ = ["home"]
@@ -78,8 +83,6 @@ def test_swaps_under_load(home: Home, tmp_path: Path, base: Path) -> None:
     publisher = Publisher(base, tmp_path, served, "http://127.0.0.1:9")
     load, _ = start_session(home, home.root.parent, tmp_path / "workspace", publisher)
     other = publisher.make()
-    from installer.adopt import adopt
-
     second = adopt(home, other, check=lambda folder: None)
     first = home.builds / next(name for name in publisher.names if name != second.name)
     for turn in range(20):
@@ -90,6 +93,35 @@ def test_swaps_under_load(home: Home, tmp_path: Path, base: Path) -> None:
     assert load.host.close() == 0
     assert set(load.answers.values()) == {1} and not [call for call in load.calls if call.error]
     assert len(load.builds()) >= 20
+
+
+def test_a_server_that_allows_one_of_its_kind_is_started_when_the_one_before_is_gone(
+    home: Home, tmp_path: Path, base: Path
+) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    notes = tmp_path / "notes"
+    command = [str(Path(odd_server.__file__)), "only-one", str(notes), str(port)]
+    servers = tmp_path / "servers.json"
+    servers.write_text(json.dumps({"mcpServers": {"odd": {"command": sys.executable, "args": command}}}))
+    publisher = Publisher(base, tmp_path, tmp_path, "http://127.0.0.1:9")
+    options = ("--mcp-config", str(servers))
+    load, _ = start_session(home, home.root.parent, tmp_path / "workspace", publisher, *options)
+    first = current_build(home)
+    second = adopt(home, publisher.make(), check=lambda folder: None)
+    assert first is not None
+    for turn in range(4):
+        answer = load.host.call("run_code", 60.0, code="return (await gm.odd_echo(n=7))['n']")
+        assert answer.text.strip() == "7", answer.text
+        target = (second, first)[turn % 2]
+        flip(home, target)
+        load.wait_for(target.name)
+    answer = load.host.call("run_code", 60.0, code="return (await gm.odd_echo(n=8))['n']")
+    assert answer.text.strip() == "8", answer.text
+    load.stop()
+    assert load.host.close() == 0
+    assert notes.read_text().split() == ["started"] * 5
 
 
 def wait_for_current(home: Home, name: str, kind: str, timeout: float = 90.0) -> None:

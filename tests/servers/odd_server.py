@@ -1,6 +1,6 @@
 """An MCP server that misbehaves as its arguments say; standard library only.
 
-    python odd_server.py MODE [FILE]
+    python odd_server.py MODE [FILE [PORT]]
 
 FILE holds state between two starts. Tools: echo (answers its arguments), slow (answers after `seconds`), die (exits),
 fail (isError), big (20 MB in one line), text (JSON as text), picture (an image), pid.
@@ -11,12 +11,14 @@ from __future__ import annotations
 import base64
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+ONLY = socket.socket()
 MODE = sys.argv[1] if len(sys.argv) > 1 else "plain"
 STATE = Path(sys.argv[2]) if len(sys.argv) > 2 else None
 
@@ -135,7 +137,21 @@ def answer(frame: dict[str, Any]) -> None:
     send({"jsonrpc": "2.0", "id": request_id, "result": result})
 
 
+def be_the_only_one() -> None:
+    """Bind a port for as long as we live, as servers do that allow one of their kind; FILE gets a line a start."""
+    assert STATE is not None
+    with STATE.open("a") as notes:
+        try:
+            ONLY.bind(("127.0.0.1", int(sys.argv[3])))
+        except OSError:
+            notes.write("refused\n")
+            sys.exit(6)
+        notes.write("started\n")
+
+
 def main() -> None:
+    if MODE == "only-one":
+        be_the_only_one()
     if MODE == "never":
         time.sleep(600)
     if MODE == "exits-twice" and starts() <= 2:
@@ -156,6 +172,8 @@ def main() -> None:
         answer(json.loads(line))
     if MODE == "stays":
         time.sleep(600)
+    if MODE == "only-one":
+        time.sleep(0.4)
 
 
 if __name__ == "__main__":
