@@ -170,7 +170,7 @@ class _Walk:
         return shown if len(shown) <= _REPR_CHARACTERS else shown[:_REPR_CHARACTERS] + "…"
 
     def _text(self, value: str) -> str:
-        return value if self._redactor is None else self._redactor.text(value)
+        return value if self._redactor is None else self._redactor.shortened(value)
 
     def _string(self, value: str) -> Any:
         value = self._text(value)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import AnyStr
 from urllib.parse import quote
 
 _MINIMUM = 8
-"""A shorter variant of a secret (after stripping white space) would match ordinary text."""
+"""A shorter variant of a secret (after stripping white space), or a shorter part of one, would match ordinary text."""
+
+_CUTS = frozenset("\n\r…")
+"""Beside these, and at its ends, a text may have been cut."""
 
 
 class Redactor:
@@ -31,16 +34,32 @@ class Redactor:
         longest_first = sorted(names.items(), key=lambda item: (-len(item[0]), item[0]))
         self._texts = [(value, f"‹redacted {name}›") for value, name in longest_first]
         self._bytes = [(_encode(value), _encode(marker)) for value, marker in self._texts]
-        self._escaped = [json.dumps(value)[1:-1] for value, _ in longest_first]
+        ends = dict.fromkeys(end for value, _ in longest_first for end in (value[:_MINIMUM], value[-_MINIMUM:]))
+        self._escaped = [json.dumps(end)[1:-1] for end in ends]
 
     def touches(self, json_text: str) -> bool:
-        """Tell whether an ASCII JSON text holds a secret, in a string, a key or a number."""
+        """Tell whether an ASCII JSON text may hold a secret or a part of one, in a string, a key or a number."""
         return any(value in json_text for value in self._escaped)
 
     def text(self, value: str) -> str:
         """Return `value` without secrets."""
         spans = _spans(value, self._texts)
         return _replaced(value, spans, "") if spans else value
+
+    def shortened(self, value: str) -> str:
+        """Return `value`, which may have been cut by whoever made it, without secrets and parts of secrets.
+
+        A part is what a secret begins with before a cut, or ends with after one, from 8 characters on.
+        """
+        spans = _spans(value, self._texts, _parts(value, self._texts))
+        return _replaced(value, spans, "") if spans else value
+
+    def head(self, value: str, characters: int) -> str:
+        """Return at most the first `characters` of `value`; the cut divides no secret."""
+        if len(value) <= characters:
+            return value
+        data = _encode(value[:characters])
+        return data[: self.whole_until(data)].decode("utf-8", "surrogatepass")
 
     def data(self, value: bytes) -> bytes:
         """Return `value` without secrets (their UTF-8 bytes)."""
@@ -129,9 +148,40 @@ def _encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _spans(value: AnyStr, secrets: list[tuple[AnyStr, AnyStr]]) -> list[tuple[int, int, AnyStr]]:
-    """Return where secrets stand, in order, overlapping ones merged; each span with the longest one's marker."""
-    hits: list[tuple[int, int, int]] = []
+def _parts(value: str, secrets: list[tuple[str, str]]) -> Iterator[tuple[int, int, int]]:
+    """Yield where a part of a secret stands beside a cut, and which secret it is of."""
+    for rank, (secret, _) in enumerate(secrets):
+        if len(secret) <= _MINIMUM:
+            continue
+        at = value.find(secret[:_MINIMUM])
+        while at >= 0:
+            end = at + _in_common(value[at : at + len(secret)], secret)
+            if end == len(value) or value[end] in _CUTS:
+                yield at, end, rank
+            at = value.find(secret[:_MINIMUM], at + 1)
+        at = value.find(secret[-_MINIMUM:])
+        while at >= 0:
+            end = at + _MINIMUM
+            before = value[max(0, end - len(secret)) : end]
+            start = end - _in_common(before[::-1], secret[::-1])
+            if start == 0 or value[start - 1] in _CUTS:
+                yield start, end, rank
+            at = value.find(secret[-_MINIMUM:], at + 1)
+
+
+def _in_common(one: str, other: str) -> int:
+    """Return how many characters two texts begin with alike."""
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+def _spans(
+    value: AnyStr, secrets: list[tuple[AnyStr, AnyStr]], parts: Iterable[tuple[int, int, int]] = ()
+) -> list[tuple[int, int, AnyStr]]:
+    """Return where secrets and `parts` of them stand, in order, overlapping ones merged.
+
+    Each span comes with the longest secret's marker.
+    """
+    hits: list[tuple[int, int, int]] = list(parts)
     for rank, (secret, _) in enumerate(secrets):
         start = value.find(secret)
         while start >= 0:

@@ -127,6 +127,10 @@ def _answer(ctx: VerbContext, reply: _Reply) -> FetchResult:
     return result
 
 
+def _brief(url: str) -> str:
+    return url if len(url) <= 200 else url[:199] + "…"
+
+
 def _checked(headers: Mapping[str, str]) -> dict[str, str]:
     checked = {}
     for name, value in headers.items():
@@ -145,10 +149,10 @@ def _scheme(url: str) -> str:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        raise UsageError("bad_url", f"{url[:200]!r} is no URL: {error}.") from None
+        raise UsageError("bad_url", f"{_brief(url)!r} is no URL: {error}.") from None
     scheme = parts.scheme.lower()
     if scheme not in ("http", "https", "data") or (scheme != "data" and not host):
-        message = f"{url[:200]!r} is no http, https or data URL."
+        message = f"{_brief(url)!r} is no http, https or data URL."
         raise UsageError("bad_url", message, "Files are read with read_file.")
     return scheme
 
@@ -178,7 +182,7 @@ def _data(url: str) -> _Reply:
             body = base64.b64decode(b"".join(body.split()) + b"==")
         except binascii.Error as error:
             raise UsageError("bad_url", f"The data URL's base64 is damaged: {error}.") from None
-    return _Reply(url[:200], 200, {"content-type": mime or "text/plain;charset=US-ASCII"}, body=body)
+    return _Reply(_brief(url), 200, {"content-type": mime or "text/plain;charset=US-ASCII"}, body=body)
 
 
 @lru_cache(maxsize=1)
@@ -213,7 +217,7 @@ async def _get(url: str, headers: Mapping[str, str], limit: float) -> _Reply:
                         break
     except TimeoutError:
         if reply is None:
-            message = f"{url[:200]} gave no reply within {limit:g} s."
+            message = f"{_brief(url)} gave no reply within {limit:g} s."
             raise Unavailable("timeout", message, "Give it more time (`timeoutMs`).") from None
         reply.reason = "timeout"
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError, OverflowError, ExceptionGroup) as error:
@@ -238,7 +242,7 @@ def _failure(url: str, error: Exception) -> GmError:
     import httpx2
 
     text = str(error) or type(error).__name__
-    where = url[:200]
+    where = _brief(url)
     chain = [error, error.__cause__, error.__context__]
     told = " ".join(f"{type(link).__name__} {link}" for link in chain if link is not None)
     if isinstance(error, httpx2.LocalProtocolError):
@@ -304,6 +308,7 @@ def _inflate(raw: bytes, window: int) -> tuple[bytes | None, bool]:
 
 
 def _put_body(ctx: VerbContext, result: FetchResult, reply: _Reply) -> None:
+    blobs = ctx.run.log.blobs
     decoded = _decode(reply.body, reply.headers.get("content-type", ""))
     if decoded is not None:
         text, result["encoding"], replaced = decoded
@@ -312,12 +317,11 @@ def _put_body(ctx: VerbContext, result: FetchResult, reply: _Reply) -> None:
         if len(reply.body) <= _INLINE_BYTES:
             result["text"] = text
             return
-        result["head"] = text[:_HEAD_CHARACTERS]
+        result["head"] = blobs.redactor.head(text, _HEAD_CHARACTERS) if blobs.redactor else text[:_HEAD_CHARACTERS]
         data = text.encode()
     else:
         result["binary"] = True
         data = reply.body
-    blobs = ctx.run.log.blobs
     kept = keep(blobs, data)
     result["blob"], result["storedSize"] = kept.sha256, kept.size
     result["path"] = ctx.show(blobs.path(kept.sha256))

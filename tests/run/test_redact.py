@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from urllib.parse import quote
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -135,3 +136,43 @@ def test_excerpts_are_cut_after_secrets_were_taken_out() -> None:
     assert TOKEN[:6] not in head and "‹redacted" in head
     assert TOKEN[-6:] not in tail and len(head) == len(tail) == 1024
     assert excerpts(None, text, text, 1024) == (text[:1024], text[-1024:])
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("x ghp_012345", "x ‹redacted GH_TOKEN›"),
+        ("456789abcdef x", "‹redacted GH_TOKEN› x"),
+        ("x ghp_012345…\n3456789abcdef x", "x ‹redacted GH_TOKEN›…\n‹redacted GH_TOKEN› x"),
+        ("ghp_0123456789abcde\nx", "‹redacted GH_TOKEN›\nx"),
+        (f"ghp_0123 {TOKEN} ghp_01234", "ghp_0123 ‹redacted GH_TOKEN› ‹redacted GH_TOKEN›"),
+        (r"pa\"ss\\w", "‹redacted DB_PASSWORD›"),
+    ],
+)
+def test_parts_of_secrets_beside_a_cut_are_replaced_in_an_event(tmp_path: Path, text: str, shown: str) -> None:
+    redactor = Redactor({"GH_TOKEN": TOKEN, "DB_PASSWORD": ODD})
+    assert redactor.shortened(text) == shown
+    assert redactor.touches(json.dumps(text))
+    with Log.open(tmp_path, secrets={"GH_TOKEN": TOKEN, "DB_PASSWORD": ODD}) as log:
+        log.append("action", arguments={"deep": [text]})
+        assert log.event(1)["arguments"]["deep"] == [shown]
+
+
+@pytest.mark.parametrize("text", ["x ghp_012", "9abcdef x", "ghp_0123456 more", "ghp_01234.", "before 456789abcdef"])
+def test_a_short_part_and_one_within_a_line_stay(text: str) -> None:
+    assert Redactor({"GH_TOKEN": TOKEN}).shortened(text) is text
+
+
+@settings(max_examples=200, deadline=None)
+@given(secrets, st.text(max_size=20), st.text(max_size=20), st.integers(min_value=0, max_value=60))
+def test_whatever_cuts_a_text_leaves_no_eight_characters_of_a_secret(
+    secret: str, before: str, after: str, cut: int
+) -> None:
+    redactor = Redactor({"T": secret})
+    text = before + secret + after
+    pieces = [secret[at : at + 8] for at in range(len(secret) - 7)]
+    pieces = [piece for piece in pieces if piece not in before and piece not in after]
+    head = redactor.head(text, cut)
+    assert text[:cut].startswith(head) and redactor.head(text, 10_000) == text
+    for shown in (redactor.shortened(text[:cut]), redactor.shortened(text[cut:]), redactor.text(head)):
+        assert [piece for piece in pieces if piece in shown] == []

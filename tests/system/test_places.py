@@ -167,3 +167,27 @@ def test_secrets_of_the_environment_stand_nowhere_in_a_run(
         "redacted DEPLOY_TOKEN" in json.dumps(event, ensure_ascii=False)
         for event in LogReader(find_run(repository / ".gm", None).folder)
     )
+
+
+@pytest.mark.parametrize(
+    ("code", "shown"),
+    [
+        ('return (await gm.fetch(url="data:text/plain," + "x" * 1_990 + token + "y" * 120_000))["head"]', "x"),
+        ('await gm.fetch(url="ftp://host/" + "x" * 180 + token)', "bad_url"),
+        ('raise ValueError("x" * 3_990 + token + "y" * 9_000)', "ValueError: xxx"),
+        ('return [token[:12], token[12:], "…" + token[-10:]]', "s3cr3t"),
+    ],
+    ids=["the head of a page", "the address in an error", "the message of an error", "what a body returns"],
+)
+def test_no_part_of_a_secret_stands_in_a_run_where_a_text_was_cut(
+    ready: Callable[..., Host], repository: Path, monkeypatch: pytest.MonkeyPatch, code: str, shown: str
+) -> None:
+    secret = "s3cr3t-" + "value-0123456789"
+    monkeypatch.setenv("DEPLOY_TOKEN", secret)
+    host = ready()
+    assert shown in host.call("run_code", code=f'import os\ntoken = os.environ["DEPLOY_TOKEN"]\n{code}').text
+    host.close()
+    pieces = [secret[at : at + 8].encode() for at in range(len(secret) - 7)]
+    for path in (repository / ".gm").rglob("*"):
+        if path.is_file():
+            assert [piece for piece in pieces if piece in path.read_bytes()] == [], path
