@@ -19,7 +19,7 @@ from gm.search.git import end, finish_git, start_git
 from gm.search.limit import Limit
 
 _REGULAR = (b"100644", b"100755")
-_UNUSUAL = re.compile(rb"(?:\A|\0)[^HM\0] [^\0]*")
+_UNUSUAL = re.compile(rb"\0[^HM\0] [^\0]*")  # a literal beginning makes the scan twenty times as fast
 _RACY_NS = 2_000_000_000
 
 
@@ -81,7 +81,7 @@ def list_tracked(root: Path, known: Mapping[bytes, Stat], limit: Limit) -> Listi
         names = set(finish_git(differing, limit).split(b"\0")) - {b""}
     finally:
         end(differing)
-    names.update(match.group().partition(b"\t")[2] for match in _UNUSUAL.finditer(raw))
+    names.update(match.group().partition(b"\t")[2] for match in _UNUSUAL.finditer(b"\0" + raw))
     changed = dict(_states(root, sorted(names), known, limit))
     digest = hashlib.sha256(raw)
     for path, state in changed.items():
