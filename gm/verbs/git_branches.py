@@ -7,7 +7,7 @@ import os
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TypedDict
 
 import anyio
@@ -15,6 +15,7 @@ import anyio
 from gm.errors import Conflict, Refused, UsageError
 from gm.system.names import show_path
 from gm.verbs.context import VerbContext
+from gm.verbs.git_losses import is_folder, only_staged, refuse_losses
 from gm.verbs.git_process import (
     FROM_STDIN,
     done_git,
@@ -27,7 +28,6 @@ from gm.verbs.git_process import (
     position,
     refuse_during_operation,
     repository,
-    shown,
 )
 from gm.verbs.git_remotes import branch_name, check_name
 from gm.verbs.registry import verb
@@ -39,11 +39,12 @@ _CHECKOUT_S = 300.0
 
 
 class Saved(TypedDict, total=False):
-    """What stood in a file before it was overwritten: a blob of git, by its object id."""
+    """What stood in a file, or only in the index, before it was overwritten: a blob of git, by its object id."""
 
     path: str
     blob: str
     size: int
+    staged: bool
 
 
 class CheckoutResult(TypedDict, total=False):
@@ -70,10 +71,10 @@ async def git_checkout(
 ) -> CheckoutResult:
     """Check out a branch or a commit, or with `paths` bring files back as a commit (or the index) has them.
 
-    A switch never overwrites uncommitted changes or ignored files. With `paths` it does; what stood in these files is
-    kept, byte for byte, as blobs in git's own store and named in `saved`. One comes back with
-    `git cat-file blob <blob> > <path>` (run_shell); git keeps it until it prunes, two weeks at least unless configured
-    otherwise.
+    A switch never overwrites uncommitted changes or ignored files. With `paths` it does; what stood in these files, and
+    with `rev` what was staged and stands nowhere else, is kept, byte for byte, as blobs in git's own store and named in
+    `saved`. One comes back with `git cat-file blob <blob> > <path>` (run_shell); git keeps it until it prunes, two
+    weeks at least unless configured otherwise.
 
     Args:
         branch: a branch; one that only a remote has is made, with that upstream. With `create` a new one.
@@ -83,7 +84,8 @@ async def git_checkout(
 
     Returns:
         `head`, `branch` (null: detached), `before`, `beforeBranch`, `created`?; with `paths`: `paths` that changed (the
-        first 500 of `total`) and `saved` [{path, blob, size}]. `output`?
+        first 500 of `total`) and `saved` [{path, blob, size, staged?}] (`staged`: the text was in the index only).
+        `output`?
 
     Errors:
         local_changes: uncommitted changes would be overwritten, or with `paths` an untracked file or folder stands in
@@ -150,12 +152,14 @@ async def _bring_back(ctx: VerbContext, rev: str | None, paths: Sequence[Path]) 
     # a file that git was told to take for unchanged is in no diff, and is overwritten all the same
     listed = await files_of_index(ctx, paths, "-v")
     names = list(dict.fromkeys([*differed, *(name_of(raw[2:]) for raw in listed if raw.startswith(b"h "))]))
-    folders = [name for name in names if _is_folder(ctx.workspace / name)]
+    folders = [name for name in names if is_folder(ctx.workspace / name)]
     submodules = await _submodules(ctx, source, folders)
-    lost = [name for name in folders if name not in submodules]
-    await anyio.to_thread.run_sync(_refuse_losses, ctx.workspace, names, lost)
+    written = [name for name in names if name not in submodules]
+    await anyio.to_thread.run_sync(refuse_losses, ctx.workspace, written, names, "what would be brought back")
     before = {name: await anyio.to_thread.run_sync(_standing, ctx.workspace / name) for name in names}
     blobs = await _keep(ctx, [name for name, was in before.items() if was is not None])
+    places = [literal(inside(ctx, path)) for path in paths]
+    staged = await only_staged(ctx, source[0], head, places) if source else {}
     how = [f"--source={source[0]}", "--staged", "--worktree"] if source else ["--worktree"]
     how += ["--no-recurse-submodules", *FROM_STDIN]
     done = await git(ctx, "restore", *how, stdin=specs, read=False, timeout=_CHECKOUT_S)
@@ -173,6 +177,13 @@ async def _bring_back(ctx: VerbContext, rev: str | None, paths: Sequence[Path]) 
         ctx.record("write", verb="git_checkout", path=show_path(name), before=old, after=new, bytes=size)
         if was is not None:
             saved.append(Saved(path=show_path(name), blob=blobs[name], size=was.size))
+    lost = staged
+    if staged and done.exit:
+        left = await only_staged(ctx, source[0], head, places)
+        lost = {name: text for name, text in staged.items() if left.get(name) != text}
+    for name, text in lost.items():
+        saved.append(Saved(path=show_path(name), blob=text.blob, size=text.size, staged=True))
+    changed += [path for path in map(show_path, lost) if path not in changed]
     if done.exit:
         error = await explained(ctx, done)
         if saved:
@@ -189,34 +200,6 @@ async def _submodules(ctx: VerbContext, source: Sequence[str], names: Sequence[s
         if (await git_bytes(ctx, *where)).startswith(b"160000 "):
             found.add(name)
     return found
-
-
-def _is_folder(path: Path) -> bool:
-    return path.is_dir() and not path.is_symlink()
-
-
-def _refuse_losses(workspace: Path, names: Sequence[str], folders: Sequence[str]) -> None:
-    """Refuse to bring back files where something would go that git does not track.
-
-    Args:
-        workspace: where the names begin.
-        names: the files that are brought back.
-        folders: those of them where a folder stands.
-
-    Raises:
-        Refused: `local_changes`.
-    """
-    known = set(names)
-    parents = {str(parent) for name in names for parent in PurePosixPath(name).parents} - known
-    lost = {path for path in parents if os.path.lexists(workspace / path) and not _is_folder(workspace / path)}
-    for name in folders:
-        for folder, _, files in os.walk(workspace / name):
-            beneath = os.path.relpath(folder, workspace).replace(os.sep, "/")
-            lost |= {f"{beneath}/{file}" for file in files} - known
-    if lost:
-        listed = ", ".join(shown(sorted(lost)[:5])) + (f" and {len(lost) - 5} more" if len(lost) > 5 else "")
-        message = f"In the way of what would be brought back stands what git does not track: {listed}."
-        raise Refused("local_changes", message, "Move it away or remove it first; nothing was changed.")
 
 
 @dataclass(frozen=True, slots=True)

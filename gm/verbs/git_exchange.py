@@ -9,6 +9,7 @@ import anyio
 from gm.errors import Refused, UsageError
 from gm.system.names import show_path
 from gm.verbs.context import VerbContext
+from gm.verbs.git_losses import refuse_overwriting
 from gm.verbs.git_process import (
     done_git,
     explained,
@@ -227,7 +228,7 @@ async def git_pull(
         diverged: both sides have commits; `rebase` true or false says how to join them.
         conflicts: the join stopped, or what git had set aside (autoStash) conflicts with what came in; the message
             names the files and the ways out.
-        local_changes: uncommitted changes are in the way; nothing was changed.
+        local_changes: uncommitted changes or ignored files are in the way; nothing was changed.
         no_upstream: the branch has no upstream.
         detached: HEAD is on no branch.
         operation_in_progress: a rebase, a merge … has to be ended first.
@@ -250,6 +251,8 @@ async def git_pull(
     remote = await _setting(ctx, f"branch.{before.branch}.remote")
     if remote and remote != ".":
         await done_git(ctx, "fetch", remote, read=False, timeout=limit)
+    if "--ff-only" not in join:
+        await refuse_overwriting(ctx, "@{upstream}", rebase=join[0] == "rebase")
     # the network may be left at any time; a working tree that is half brought up may not
     done = await to_the_end(git(ctx, *join, read=False, timeout=limit))
     after = await anyio.to_thread.run_sync(read_git_state, ctx.workspace)

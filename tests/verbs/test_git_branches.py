@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -118,6 +119,54 @@ def test_what_stood_in_a_file_comes_back_byte_for_byte(call: Any, git: Any) -> N
         assert done.stdout == text
     assert call("git_checkout", paths=["."])["paths"] == []
     assert git("status", "--porcelain") == "?? .gitattributes" and (git.folder / ".env").read_text() == "old\n"
+
+
+def test_text_that_is_only_staged_is_named_when_the_index_loses_it(call: Any, git: Any) -> None:
+    first = git.commit("a.txt", "1\n")
+    git.commit("same.txt", "1\n")
+    texts = {"a.txt": ("staged\n", "1\n"), "gone.txt": ("new\n", None), "same.txt": ("2\n", "2\n")}
+    for name, (staged, written) in texts.items():
+        git.write(name, staged)
+        git("add", name)
+        if written is None:
+            (git.folder / name).unlink()
+        else:
+            git.write(name, written)
+    for path in (git.folder / ".git" / "objects").glob("??/*"):
+        os.utime(path, (0, 0))
+    result = call("git_checkout", paths=["."], rev="HEAD")
+    git("prune", "--expire=1.hour.ago")
+    saved = {(entry["path"], entry.get("staged", False)): entry for entry in result["saved"]}
+    assert set(saved) == {("a.txt", True), ("gone.txt", True), ("same.txt", False)}
+    for (name, _), entry in saved.items():
+        text = texts[name][0]
+        assert git("cat-file", "blob", entry["blob"]) + "\n" == text and entry["size"] == len(text)
+    assert sorted(result["paths"]) == ["a.txt", "gone.txt", "same.txt"]
+    assert git("status", "--porcelain") == ""
+    git.write("a.txt", "2\n")
+    git("commit", "-qam", "two")
+    git("restore", f"--source={first}", "--worktree", "a.txt")
+    assert [entry.get("staged") for entry in call("git_checkout", paths=["a.txt"], rev=first)["saved"]] == []
+
+
+def test_without_a_revision_what_is_staged_stays_staged(call: Any, git: Any) -> None:
+    git.commit("a.txt", "1\n")
+    git.write("a.txt", "staged\n")
+    git("add", "a.txt")
+    git.write("a.txt", "mine\n")
+    (saved,) = call("git_checkout", paths=["a.txt"])["saved"]
+    assert git("cat-file", "blob", saved["blob"]) == "mine" and "staged" not in saved
+    assert git("diff", "--cached", "--name-only") == "a.txt" and (git.folder / "a.txt").read_text() == "staged\n"
+
+
+def test_an_ignored_file_is_kept_when_a_commits_file_takes_its_place(call: Any, git: Any) -> None:
+    old = git.commit(".env", "theirs\n")
+    git("rm", "-q", ".env")
+    git("commit", "-qm", "without")
+    (git.folder / ".git" / "info" / "exclude").write_text(".gm/\n.env\n")
+    git.write(".env", "mine\n")
+    (saved,) = call("git_checkout", paths=[".env"], rev=old)["saved"]
+    assert (saved["path"], git("cat-file", "blob", saved["blob"])) == (".env", "mine")
 
 
 def test_an_untracked_file_or_folder_in_the_way_is_not_removed(call: Any, git: Any) -> None:

@@ -283,6 +283,67 @@ def test_a_pull_over_local_changes_changes_nothing(call: Any, git: Any, origin: 
     assert (git.folder / "new.txt").read_text() == "mine\n"
 
 
+def ignore(git: Any, *names: str) -> None:
+    (git.folder / ".git" / "info" / "exclude").write_text("".join(f"{name}\n" for name in (".gm/", *names)))
+
+
+@pytest.mark.parametrize("rebase", [True, False])
+@pytest.mark.parametrize(
+    ("theirs", "mine"),
+    [(".env", ".env"), ("d/x", "d"), ("d", "d/deep/x")],
+    ids=["a file", "a file where a folder goes", "a folder where a file goes"],
+)
+def test_a_pull_that_joins_does_not_overwrite_what_is_ignored(
+    call: Any, git: Any, origin: Path, tmp_path: Path, theirs: str, mine: str, rebase: bool
+) -> None:
+    diverge(git, tmp_path / "other", theirs, "mine.txt")
+    ignore(git, mine)
+    path = git.write(mine, "only copy\n")
+    head = git("rev-parse", "HEAD")
+    error = refused(call, "git_pull", rebase=rebase)
+    assert error.code == "local_changes" and mine in error.message
+    assert path.read_text() == "only copy\n" and git("rev-parse", "HEAD") == head
+    path.rename(git.folder / ".gm" / "aside")
+    for folder in ("d/deep", "d"):
+        if (git.folder / folder).is_dir():
+            (git.folder / folder).rmdir()
+    assert call("git_pull", rebase=rebase)["behind"] == 0
+    assert (git.folder / theirs).read_text() == "theirs\n"
+
+
+def test_a_rebase_does_not_lose_an_ignored_file_that_an_own_commit_had(
+    call: Any, git: Any, origin: Path, tmp_path: Path
+) -> None:
+    git.commit(".env", "by mistake\n")
+    git("rm", "-q", ".env")
+    diverge(git, tmp_path / "other", "theirs.txt", "mine.txt")
+    ignore(git, ".env")
+    git.write(".env", "only copy\n")
+    assert refused(call, "git_pull", rebase=True).code == "local_changes"
+    assert (git.folder / ".env").read_text() == "only copy\n"
+    assert call("git_pull", rebase=False)["behind"] == 0
+    assert (git.folder / ".env").read_text() == "only copy\n"
+
+
+def test_a_file_that_is_no_longer_tracked_is_in_no_pulls_way(call: Any, git: Any, origin: Path, tmp_path: Path) -> None:
+    git.commit(".env", "old\n")
+    git("push", "-q")
+    git("rm", "-q", "--cached", ".env")
+    ignore(git, ".env")
+    diverge(git, tmp_path / "other", "theirs.txt", "mine.txt")
+    assert call("git_pull", rebase=False)["behind"] == 0
+    assert (git.folder / ".env").read_text() == "old\n"
+    assert refused(call, "git_pull", rebase=True).code == "local_changes", "it would check out what upstream has"
+    git("push", "-q")
+    assert call("git_pull", rebase=True)["changed"] is False
+    git.commit("README", "more\n")
+    git("rm", "-q", "--cached", "README")
+    ignore(git, ".env", "README")
+    git("commit", "-qm", "without")
+    assert call("git_pull", rebase=True)["changed"] is False
+    assert (git.folder / ".env").read_text() == "old\n" and (git.folder / "README").read_text() == "more\n"
+
+
 def test_a_pull_without_upstream_says_so(call: Any, git: Any) -> None:
     git.commit()
     error = refused(call, "git_pull")
