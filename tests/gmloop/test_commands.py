@@ -493,6 +493,16 @@ def test_a_path_that_does_not_exist_is_named(tmp_path: Path, run: Run, command: 
         ('{"gmlSpec": 5}', "'gmlSpec' is 5"),
         ('{"gmlSpec": null}', "The path of a GmlSpec.xml, as a string."),
         ('{"$schema": []}', "'$schema' is []"),
+        ('{"refactor": []}', "'refactor' is []"),
+        ('{"refactor": {"codemod": {}}}', "'refactor' has the unknown key 'codemod'"),
+        ('{"refactor": {"codemod": {}}}', "Did you mean 'codemods'?"),
+        ('{"refactor": {"codemods": {"namingConventions": false}}}', "Did you mean 'namingConvention'?"),
+        ('{"refactor": {"codemods": {"loopLengthHoisting": true}}}', "An object with its options, or false."),
+        ('{"refactor": {"codemods": {"globalvarToGlobal": {"excludeNames": "a"}}}}', "A list of strings."),
+        ('{"runtime": {"liveReload": {"html5Output": 5}}}', "'runtime.liveReload.html5Output' is 5"),
+        ('{"runtime": {"liveReload": {"build": {"backend": "make"}}}}', "One of auto, gm-cli, igor."),
+        ('{"runtime": {"liveReload": {"build": {"licencefile": "x"}}}}', "Did you mean 'licenseFile'?"),
+        ('{"runtime": {"liveReload": {"build": {"extraArgs": ["a", 1]}}}}', "'runtime.liveReload.build.extraArgs' is"),
         ("{", "is no JSON"),
         ("[]", "holds no JSON object"),
     ],
@@ -505,6 +515,19 @@ def test_a_wrong_configuration_is_wrong_usage_and_says_what_was_meant(
     result = run(root, "lint")
     assert result.exitCode == 2
     assert message in result.stderr
+
+
+def test_what_is_kept_for_commands_to_come_may_stand_in_the_configuration(make_project: Make, run: Run) -> None:
+    root = make_project({"a": ""})
+    codemods = {"globalvarToGlobal": {"excludeNames": ["a"]}, "namingConvention": {"any": {"thing": 1}}}
+    build = {"backend": "igor", "toolPath": "x", "extraArgs": ["a"]}
+    sections = {
+        "refactor": {"codemods": {**codemods, "withSelfUnwrap": False}},
+        "runtime": {"liveReload": {"build": build, "html5Output": "out"}},
+    }
+    (root / "gmloop.json").write_text(json.dumps(sections))
+    result = run(root, "lint")
+    assert (result.exitCode, result.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,11 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from gm.errors import NotFound, UsageError
 from gm.gmloop.format.options import FormatOptions
+from gm.gmloop.project.sections import SECTIONS, Fault, faults
 
 FILE_NAME: Final = "gmloop.json"
 
@@ -124,6 +125,9 @@ def parse_config(data: bytes, path: Path, rule_ids: Collection[str]) -> Config:
     for key, hint in (("gmlSpec", "The path of a GmlSpec.xml, as a string."), ("$schema", "A string.")):
         if not isinstance(raw.get(key, ""), str):
             raise UsageError("config_invalid", f"{path}: '{key}' is {raw[key]!r}", hint)
+    for key, form in SECTIONS.items():
+        for fault in faults(key, raw[key], form) if key in raw else ():
+            _refuse(path, fault)
     return Config(
         path,
         FormatOptions(**options),
@@ -132,6 +136,13 @@ def parse_config(data: bytes, path: Path, rule_ids: Collection[str]) -> Config:
         tuple(ignore),
         raw.get("gmlSpec", ""),
     )
+
+
+def _refuse(path: Path, fault: Fault) -> NoReturn:
+    if fault.key:
+        message = f"{path}: '{fault.where}' has the unknown key '{fault.key}'"
+        raise UsageError("config_unknown_key", message, _meant(fault.key, fault.known))
+    raise UsageError("config_invalid", f"{path}: '{fault.where}' is {fault.value!r}", fault.expected)
 
 
 def _checked(path: Path, key: str, value: object) -> object:
