@@ -19,8 +19,11 @@ from gm.run.line import FIRST_PREV, Entry, Event
 from gm.run.recovery import Scanner
 from gm.run.selection import Selection, Tally, selection
 
-_KEEP_ENTRIES = 4096
-"""From this many on, entries move to the index at the next pause."""
+_KEEP_ENTRIES = 512
+"""From this many on, entries move to the index at the next pause; so few are parsed when the log is opened again."""
+
+_BATCH_ENTRIES = 8192
+"""So many move at a time while an index is made anew."""
 
 _MAX_ENTRIES = 32_768
 """From this many on they move at once."""
@@ -71,8 +74,8 @@ class Catalog:
             start = self._open_index()
         with open(self._log, "rb") as file:
             scanner = Scanner(file, *start)
-            for batch in batches(scanner.entries(), 2 * _KEEP_ENTRIES):
-                if len(self._recent) >= 2 * _KEEP_ENTRIES:
+            for batch in batches(scanner.entries(), _BATCH_ENTRIES):
+                if len(self._recent) >= _BATCH_ENTRIES:
                     self._settle(len(self._recent))
                 self._recent += batch
                 for entry in batch:
@@ -135,7 +138,7 @@ class Catalog:
             end = self._recent[0].offset if self._recent else None
         with open(self._log, "rb") as file:
             older = (entry for entry in Scanner(file).entries() if end is None or entry.offset < end)
-            for batch in batches(older, 2 * _KEEP_ENTRIES):
+            for batch in batches(older, _BATCH_ENTRIES):
                 index.add(batch, self._read_at)
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ from gm.run.redact import Redactor
 from gm.run.selection import Page, Selection, selection
 from gm.run.textsearch import TextSearch
 
-_SMALL_BYTES = 2 * 1024 * 1024
+_SMALL_BYTES = 128 * 1024
 """A log up to this size is scanned faster than its index is opened."""
 
 _HEAD_INTERVAL_S = 30.0
