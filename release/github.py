@@ -22,14 +22,23 @@ Run = Callable[[Sequence[str]], "subprocess.CompletedProcess[bytes]"]
 
 
 def run_gh(arguments: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
-    """Run `gh` and return what came of it."""
-    return subprocess.run(
-        ["gh", *arguments],
-        env=child_environment({"GH_PROMPT_DISABLED": "1"}),
-        capture_output=True,
-        stdin=subprocess.DEVNULL,
-        timeout=_TIMEOUT_S,
-    )
+    """Run `gh` and return what came of it; one that hangs counts as one that failed.
+
+    Raises:
+        ReleaseFailed: there is no `gh`.
+    """
+    try:
+        return subprocess.run(
+            ["gh", *arguments],
+            env=child_environment({"GH_PROMPT_DISABLED": "1"}),
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=_TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(arguments, 1, b"", f"no answer within {_TIMEOUT_S} s".encode())
+    except OSError as error:
+        raise ReleaseFailed("no_gh", f"gh cannot be run: {error.strerror}", "install the GitHub CLI") from error
 
 
 class GitHubStore:
@@ -38,6 +47,10 @@ class GitHubStore:
     An upload with `--clobber` deletes first and uploads then, and an asset cannot be renamed onto another. So a
     replacement is uploaded under a new name, the old asset deleted and the new one renamed: about a second without
     the name, which updaters read as no news.
+
+    An answer can be lost after the request has done its work. So whatever changes something looks, before it is tried
+    again, whether that has happened. An upload that was cut leaves an asset whose state is not `uploaded`: it cannot
+    be downloaded, and blocks its name until it is deleted.
 
     Args:
         repository: `owner/name`.
@@ -74,46 +87,70 @@ class GitHubStore:
             )
 
     def names(self) -> list[str]:
-        """Return the names of the release's assets."""
-        return [asset["name"] for asset in self._assets()]
+        """Return the names of the release's assets, also of those that were cut."""
+        return list(self._assets())
 
     def read(self, name: str) -> bytes | None:
-        """Download an asset."""
-        if name not in self.names():
+        """Download an asset; one whose upload was cut has no bytes."""
+        asset = self._assets().get(name)
+        if asset is None or not _is_whole(asset):
             return None
         with tempfile.TemporaryDirectory() as folder:
             target = Path(folder) / "asset"
-            self._gh("release", "download", self._tag, "--pattern", name, "--output", str(target))
+            self._gh("release", "download", self._tag, "--pattern", name, "--output", str(target), "--clobber")
             return target.read_bytes()
 
     def add(self, name: str, file: Path) -> None:
-        """Upload a new asset."""
+        """Upload a new asset; a part of one, which a cut upload has left, makes room for it."""
+        there = self._assets().get(name)
+        if there is not None and _is_whole(there):
+            raise ReleaseFailed("exists", f"the asset {name} exists already; archives are never overwritten")
+        if there is not None:
+            self.remove(name)
+        size = file.stat().st_size
+
+        def arrived() -> bool:
+            asset = self._assets().get(name)
+            if asset is not None and not (_is_whole(asset) and asset["size"] == size):
+                self.remove(name)
+                return False
+            return asset is not None
+
         with tempfile.TemporaryDirectory() as folder:
             named = Path(folder) / name
             shutil.copyfile(file, named)
-            self._gh("release", "upload", self._tag, str(named))
+            self._gh("release", "upload", self._tag, str(named), unless=arrived)
 
     def replace(self, name: str, file: Path) -> None:
         """Upload under a new name, delete the old asset, rename the new one."""
         fresh = f"{name}.{time.time_ns()}"
         self.add(fresh, file)
-        assets = {asset["name"]: asset["apiUrl"].partition("api.github.com")[2] for asset in self._assets()}
+        assets = self._assets()
+        if fresh not in assets:
+            raise ReleaseFailed("gh_failed", f"{fresh} was uploaded, but the release does not list it")
         if name in assets:
-            self._gh("api", "--method", "DELETE", assets[name])
-        self._gh("api", "--method", "PATCH", assets[fresh], "--field", f"name={name}")
+            old = ("api", "--method", "DELETE", str(assets[name]["apiUrl"]))
+            self._gh(*old, unless=lambda: name not in self._assets())
+        renamed = ("api", "--method", "PATCH", str(assets[fresh]["apiUrl"]), "--raw-field", f"name={name}")
+        self._gh(*renamed, unless=lambda: name in self._assets())
 
     def remove(self, name: str) -> None:
         """Delete an asset."""
-        if name in self.names():
-            self._gh("release", "delete-asset", self._tag, name, "--yes")
+        if name in self._assets():
+            delete = ("release", "delete-asset", self._tag, name, "--yes")
+            self._gh(*delete, unless=lambda: name not in self._assets())
 
-    def _assets(self) -> list[dict[str, Any]]:
+    def _assets(self) -> dict[str, dict[str, Any]]:
+        """Return the release's assets by name."""
         text = self._gh("release", "view", self._tag, "--json", "assets")
-        assets: list[dict[str, Any]] = json.loads(text or b"{}").get("assets", [])
-        return assets
+        return {asset["name"]: asset for asset in json.loads(text or b"{}").get("assets", [])}
 
-    def _gh(self, *arguments: str, missing: bool = False) -> bytes | None:
-        """Run `gh`, a few times when the server does not answer; with `missing`, None for what is not there."""
+    def _gh(self, *arguments: str, missing: bool = False, unless: Callable[[], bool] = lambda: False) -> bytes | None:
+        """Run `gh`, a few times when the server does not answer.
+
+        With `missing`, None for a release that is not there. `unless` is asked after a try that failed: true when
+        what it was to do is done all the same.
+        """
         command = [*arguments] if arguments[0] == "api" else [*arguments, "--repo", self._repository]
         error = ""
         for attempt in range(_TRIES):
@@ -123,8 +160,14 @@ class GitHubStore:
             if done.returncode == 0:
                 return done.stdout
             error = done.stderr.decode("utf-8", "replace").strip()
-            if missing and "not found" in error.lower():
+            if missing and "release not found" in error.lower():
                 return None
+            if unless():
+                return b""
             if "HTTP 4" in error and "HTTP 429" not in error and "HTTP 422" not in error:
                 break
         raise ReleaseFailed("gh_failed", f"gh {' '.join(arguments[:3])} fails: {error}")
+
+
+def _is_whole(asset: dict[str, Any]) -> bool:
+    return bool(asset["state"] == "uploaded")

@@ -1,19 +1,33 @@
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from gm.update.check import check_once
 from gm.update.source import Source
 from installer.build import current_target, read_build
 from installer.layout import Home
 from installer.local import install_local
+from release.__main__ import main, release
 from release.freeze import ReleaseFailed
 from release.pack import pack
-from release.publish import Head, live_manifest, mirror, prune, publish, verify_store, write_entry
+from release.publish import (
+    Head,
+    check_keys,
+    check_url,
+    install_scripts,
+    live_manifest,
+    mirror,
+    prune,
+    publish,
+    verify_store,
+    write_entry,
+)
 from release.store import FolderStore
 from tests.installer.builds import make_build
 from tests.installer.conftest import home
@@ -93,10 +107,138 @@ def test_an_older_run_does_not_replace_a_newer_manifest(tmp_path: Path, store: F
     assert store.read("manifest.json") == before
 
 
-def test_nothing_built_and_nothing_live_is_no_release(tmp_path: Path, store: FolderStore) -> None:
+def test_nothing_built_is_no_release(tmp_path: Path, store: FolderStore) -> None:
     (tmp_path / "out").mkdir()
     with pytest.raises(ReleaseFailed, match="no target"):
         publish(store, tmp_path / "out", head(1), key=KEY)
+    publish(store, built(tmp_path, 2), head(2), key=KEY)
+    with pytest.raises(ReleaseFailed, match="no target"):
+        publish(store, tmp_path / "out", head(3), key=KEY)
+    assert verify_store(store, KEYS).serial == 2
+
+
+def test_what_a_broken_off_run_has_left_makes_room_and_what_is_released_does_not(
+    tmp_path: Path, store: FolderStore
+) -> None:
+    archive = f"gmnew-0.1.2-{current_target()}.tar.gz"
+    (tmp_path / "store" / archive).write_bytes(b"half")
+    out = built(tmp_path, 2)
+    assert publish(store, out, head(2), key=KEY).uploaded == (archive,)
+    released = store.read(archive)
+    again = built(tmp_path, 22, content=22)
+    folder = tmp_path / f"build-22-{current_target()}"
+    replace(read_build(folder), version="0.1.2", serial=2).write(folder)
+    write_entry(again / current_target(), current_target(), pack(folder, again / current_target()))
+    with pytest.raises(ReleaseFailed, match="never overwritten"):
+        publish(store, again, head(3), key=KEY)
+    assert store.read(archive) == released and verify_store(store, KEYS).serial == 2
+
+
+def test_install_scripts_are_published_before_the_manifest_and_by_no_older_run(
+    tmp_path: Path, store: FolderStore
+) -> None:
+    scripts = install_scripts("https://example.org/latest/manifest.json")
+    assert set(scripts) == {"install.sh", "install.ps1"}
+    assert all(b"https://example.org/latest/manifest.json" in text for text in scripts.values())
+    done = publish(store, built(tmp_path, 2), head(2), key=KEY, scripts=scripts)
+    assert {"install.sh", "install.ps1"} <= set(done.uploaded)
+    assert {name: store.read(name) for name in scripts} == scripts
+    with pytest.raises(ReleaseFailed, match="serial 2"):
+        publish(store, built(tmp_path, 12), head(1), key=KEY, scripts={"install.sh": b"old"})
+    assert store.read("install.sh") == scripts["install.sh"]
+    assert publish(store, built(tmp_path, 3, content=2), head(3), key=KEY, scripts=scripts).uploaded == ()
+
+
+@pytest.mark.parametrize("url", ["", "latest/manifest.json", 'https://example.org/"; rm -rf ~; "', "https://a/$(id)"])
+def test_a_url_that_cannot_stand_in_a_build_or_a_script_is_refused(tmp_path: Path, url: str) -> None:
+    with pytest.raises(ReleaseFailed, match="no URL"):
+        check_url(url)
+    done = CliRunner().invoke(release, ["build", "--out", str(tmp_path / "out"), "--update-url", url])
+    assert isinstance(done.exception, ReleaseFailed) and not (tmp_path / "out").exists()
+
+
+def test_keys_that_builds_would_refuse_are_refused_before_anything_is_published() -> None:
+    check_keys(KEY, KEYS)
+    check_keys(None, {})
+    other = {"2026-a": base64.b64encode(bytes(32)).decode()}
+    for key, trusted, said in (
+        (None, KEYS, "no signing key"),
+        (KEY, {}, "no public key"),
+        (("2027-a", PRIVATE), KEYS, "does not trust"),
+        (KEY, other, "is wrong"),
+        (("2026-a", "c2hvcnQ="), KEYS, "not base64 of 32 bytes"),
+        (("2026-a", "not base64!"), KEYS, "not base64 of 32 bytes"),
+    ):
+        with pytest.raises(ReleaseFailed, match=said) as failure:
+            check_keys(key, trusted)
+        assert key is None or key[1] not in failure.value.as_text()
+
+
+GOOD = f"2026-a={KEYS['2026-a']}"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("2026-a", "not name=base64"),
+        ("2026-a=c2hvcnQ=", "not name=base64"),
+        (f"={KEYS['2026-a']}", "not name=base64"),
+        (f"{GOOD} {GOOD}", "named twice"),
+        (f"{GOOD} b={KEYS['2026-a']} c={KEYS['2026-a']}", "two keys at most"),
+    ],
+)
+def test_public_keys_that_no_build_could_use_are_refused(
+    tmp_path: Path, store: FolderStore, words: str, said: str
+) -> None:
+    publish(store, built(tmp_path, 2), head(2), key=KEY)
+    for arguments, environment in ((["verify"], words), (["verify", *_options(words)], "")):
+        done = CliRunner().invoke(
+            release, [*arguments, "--folder", str(tmp_path / "store")], env={"GMNEW_PUBLIC_KEYS": environment}
+        )
+        assert done.exit_code == 2 and said in done.output
+    good = CliRunner().invoke(
+        release, ["verify", "--folder", str(tmp_path / "store")], env={"GMNEW_PUBLIC_KEYS": f"{GOOD}\n"}
+    )
+    assert good.exit_code == 0 and "serial 2" in good.output
+
+
+def _options(words: str) -> list[str]:
+    return [option for word in words.split() for option in ("--public-key", word)]
+
+
+def test_a_malformed_signing_key_is_told_without_showing_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for key, status in ((PRIVATE.rstrip("="), 2), (f"2026-a={PRIVATE[:-8]}", 1)):
+        monkeypatch.setenv("GMNEW_SIGNING_KEY", key)
+        monkeypatch.setenv("GMNEW_PUBLIC_KEYS", GOOD)
+        monkeypatch.setattr("sys.argv", ["release", "publish", "--in", str(tmp_path), "--folder", str(tmp_path / "s")])
+        assert main() == status
+        said = capsys.readouterr()
+        assert "key" in said.err.lower() and PRIVATE[:8] not in said.err + said.out
+    assert not (tmp_path / "s").exists()
+
+
+def test_what_a_url_answers_is_verified_through_moments_without_it(
+    tmp_path: Path, store: FolderStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "*")
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    publish(store, built(tmp_path, 2), head(2), key=KEY)
+    arguments = ["verify", "--public-key", GOOD, "--url"]
+    with serve(tmp_path / "store") as server:
+        url = f"{server.url}/manifest.json"
+        server.order("/manifest.json", 404, 502)
+        good = CliRunner().invoke(release, [*arguments, url])
+        assert good.exit_code == 0 and "1 archives are right" in good.output
+        other = CliRunner().invoke(release, [*arguments, url, "--this-commit"])
+        assert isinstance(other.exception, ReleaseFailed) and "not of this commit" in str(other.exception)
+        archive = next((tmp_path / "store").glob("*.tar.gz"))
+        archive.write_bytes(archive.read_bytes()[:-1])
+        wrong = CliRunner().invoke(release, [*arguments, url])
+        assert isinstance(wrong.exception, ReleaseFailed) and "is not the archive" in str(wrong.exception)
+    gone = CliRunner().invoke(release, [*arguments, url])
+    assert isinstance(gone.exception, ReleaseFailed) and "does not answer" in str(gone.exception)
 
 
 def test_prune_keeps_three_manifests_with_what_they_name(tmp_path: Path, store: FolderStore) -> None:
@@ -144,7 +286,7 @@ class Wavering(FolderStore):
         super().remove(name)
 
 
-@pytest.mark.parametrize("fail_at", range(1, 14))
+@pytest.mark.parametrize("fail_at", range(1, 16))
 def test_a_publication_that_fails_anywhere_leaves_a_live_release_and_can_be_repeated(
     tmp_path: Path, store: FolderStore, fail_at: int
 ) -> None:
