@@ -11,12 +11,12 @@ from gm.code.extract import extract
 from gm.code.facts import Facts, Target
 from gm.code.grammar import language_of
 from gm.search.cache import CacheForm
-from gm.search.fresh import STATEMENTS, Add, Kept
+from gm.search.fresh import STATEMENTS, Add, Entry, Kept
 from gm.system import jsonc
 
 FORM = CacheForm(
     "code.sqlite",
-    3,
+    4,
     (
         *STATEMENTS,
         "create table definition (blob integer, idx integer, name text, kind text, line integer, col integer,"
@@ -54,12 +54,12 @@ def _adder(total: int) -> Add:
     return _add
 
 
-def _add(connection: sqlite3.Connection, blob: int, path: bytes, data: bytes | None) -> tuple[int, str | None]:
+def _add(connection: sqlite3.Connection, blob: int, path: bytes, data: bytes | None, base: int | None) -> Entry:
     family = family_of(path)
     if data is None:
-        return 0, json.dumps({"skipped": "over_2_MB"})
+        return Entry(0, json.dumps({"skipped": "over_2_MB"}))
     if family == ":config":
-        return 1, json.dumps({"config": _configuration(data)})
+        return Entry(1, json.dumps({"config": _configuration(data)}))
     assert family is not None
     facts = extract(data, family[1:])
     connection.executemany(
@@ -80,7 +80,7 @@ def _add(connection: sqlite3.Connection, blob: int, path: bytes, data: bytes | N
     connection.executemany(
         "insert into renamed values (?, ?, ?)", [(given, own, blob) for given, own in _renamed(facts)]
     )
-    return len(facts.sites) + len(facts.definitions), json.dumps(_module(facts), separators=(",", ":"))
+    return Entry(len(facts.sites) + len(facts.definitions), json.dumps(_module(facts), separators=(",", ":")))
 
 
 def _encoded(target: Target | None, texts: dict[int, str]) -> str | None:

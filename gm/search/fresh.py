@@ -3,6 +3,9 @@
 What is kept of a content is the business of the line index and of the code index; which contents are new, which
 files changed and who may write is decided here, once. Content that no file has any more stays, since a checkout may
 bring it back; when it outgrows the rest, the cache is made anew.
+
+A content may be kept as a difference to the one that its file had before, its base. Of a base and the contents that
+are differences to it, at most one is the content of files; so whatever is kept stands for one content at a time.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from gm.search.cache import Cache, CacheForm, discard, open_cache
 from gm.search.limit import Limit
@@ -20,17 +24,40 @@ from gm.system.locks import FileLock
 
 STATEMENTS = (
     "create table meta (name text primary key, value) without rowid",
-    "create table blob (id integer primary key, key text unique, weight integer, note text)",
+    # note is the last column: it may be long, and what stands before is summed over all contents
+    "create table blob (id integer primary key, key text unique, weight integer, written integer,"
+    " files integer default 0, base integer, note text)",
+    "create index blob_base on blob (base) where base is not null",
     "create table file (path blob primary key, blob integer) without rowid",
     "create index file_blob on file (blob)",
+    "create trigger file_added after insert on file begin update blob set files = files + 1 where id = new.blob; end",
+    "create trigger file_gone after delete on file begin update blob set files = files - 1 where id = old.blob; end",
     "create table changed (path blob primary key, size, mtime, ctime, inode, seen, key) without rowid",
 )
 LARGEST_FILE = 2_000_000
 _PATIENCE_S = 5.0
 _SPARE_WEIGHT = 50_000
 
-Add = Callable[[sqlite3.Connection, int, bytes, bytes | None], tuple[int, str | None]]
-"""Keeps one content: (connection, its id, a path that has it, its bytes or None when too large) → weight and note."""
+
+class Entry(NamedTuple):
+    """What was kept of one content.
+
+    Attributes:
+        weight: how much the content holds, say its lines.
+        note: a word on it, or None.
+        written: how much of its weight was kept now; None for all.
+        base: the content that stands for the rest, or None.
+    """
+
+    weight: int
+    note: str | None = None
+    written: int | None = None
+    base: int | None = None
+
+
+Add = Callable[[sqlite3.Connection, int, bytes, bytes | None, int | None], Entry]
+"""Keeps one content: (connection, its id, a path that has it, its bytes or None when too large, a content that may be
+its base or None)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +67,7 @@ class Kept:
     Attributes:
         form: the cache's file and tables; they begin with `STATEMENTS`.
         family: what the way of reading a file depends on, by its path; None for files that are not wanted.
-        adder: makes the function that keeps contents during one refresh, given the weight that is there already.
+        adder: makes the function that keeps contents during one refresh, given all that was written before.
     """
 
     form: CacheForm
@@ -107,21 +134,15 @@ def refresh(cache: Cache, kept: Kept, root: Path, limit: Limit) -> Freshness:
 
 
 def _bring_up(now: _Round, listing: Listing) -> None:
-    family_of = now.kept.family
-    wanted: dict[bytes, str] = {}
-    for path, key in content_keys(listing).items():
-        family = family_of(path)
-        if family is not None:
-            wanted[path] = key + family
     cache = now.cache
-    if _mostly_dead(cache.connection, set(wanted.values())):
+    if _mostly_dead(cache.connection):
         cache.connection.close()
         discard(cache.path)
         cache.connection = open_cache(now.root, now.kept.form, elsewhere=cache.elsewhere).connection
     connection = cache.connection
     connection.execute("begin immediate")
     try:
-        complete = _keep(now, wanted, listing.taken_ns)
+        complete = _keep(now, _steps(connection, listing, now.kept), listing.taken_ns)
         fingerprint = listing.fingerprint if complete else b""
         connection.execute("insert or replace into meta values ('fingerprint', ?)", (fingerprint,))
         _remember(connection, listing)
@@ -134,49 +155,113 @@ def _bring_up(now: _Round, listing: Listing) -> None:
         connection.execute("pragma wal_checkpoint(truncate)").fetchall()
 
 
-def _keep(now: _Round, wanted: dict[bytes, str], taken_ns: int) -> bool:
+class _Step(NamedTuple):
+    """A file whose content differs: its key now, None when it is no longer kept; the content it had, None if none."""
+
+    path: bytes
+    key: str | None
+    before: int | None
+
+
+def _steps(connection: sqlite3.Connection, listing: Listing, kept: Kept) -> list[_Step]:
+    """Return what differs between the table of files and a listing, in the listing's order."""
+    rows = connection.execute("select path, key, blob from file join blob on blob = id")
+    before = {path: (key, blob) for path, key, blob in rows}
+    steps: list[_Step] = []
+    for path, key in content_keys(listing).items():
+        family = kept.family(path)
+        if family is not None:
+            was, blob = before.pop(path, (None, None))
+            if was != key + family:
+                steps.append(_Step(path, key + family, blob))
+    steps += [_Step(path, None, blob) for path, (_, blob) in before.items()]
+    return steps
+
+
+def _keep(now: _Round, steps: list[_Step], taken_ns: int) -> bool:
     """Read what is not kept and set the table of files right; False when some could not be read as listed."""
     connection, fresh = now.cache.connection, now.fresh
-    ids: dict[str, int] = dict(connection.execute("select key, id from blob"))
-    before: dict[bytes, int] = dict(connection.execute("select path, blob from file"))
-    add = now.kept.adder(connection.execute("select coalesce(sum(weight), 0) from blob").fetchone()[0])
-    next_id = max(ids.values(), default=0) + 1
-    current: dict[bytes, int] = {}
-    complete = True
-    for path, listed in wanted.items():
-        blob = ids.get(listed)
-        if blob is None:
-            fresh.partial = fresh.partial or now.limit.over()
-            if fresh.partial:
-                continue
-            family = now.kept.family(path) or ""
-            found = read_tracked(now.root, path, listed.removesuffix(family), taken_ns, LARGEST_FILE)
-            if found is None:
-                continue
-            key, data = found[0] + family, found[1]
-            complete = complete and key == listed
-            blob = ids.get(key)
+    connection.executemany("delete from file where path = ?", [(step.path,) for step in steps])
+    unknown: list[tuple[bytes, str, int | None]] = []
+    for path, key, before in steps:
+        if key is not None:
+            blob = _admit(connection, key)
             if blob is None:
-                blob, next_id = next_id, next_id + 1
-                weight, note = add(connection, blob, path, data)
-                connection.execute("insert into blob values (?, ?, ?, ?)", (blob, key, weight, note))
-                ids[key] = blob
-                fresh.added += 1
-        current[path] = blob
-    connection.executemany("delete from file where path = ?", [(path,) for path in before.keys() - current.keys()])
-    changed = [(path, blob) for path, blob in current.items() if before.get(path) != blob]
-    connection.executemany("insert or replace into file values (?, ?)", changed)
+                unknown.append((path, key, before))
+            else:
+                connection.execute("insert into file values (?, ?)", (path, blob))
+    written, blob = connection.execute("select coalesce(sum(written), 0), coalesce(max(id), 0) from blob").fetchone()
+    add = now.kept.adder(written)
+    added: dict[str, int] = {}
+    bases: set[int] = set()
+    files: list[tuple[bytes, int]] = []
+    complete = True
+    for path, listed, before in unknown:
+        if listed in added:
+            files.append((path, added[listed]))
+            continue
+        fresh.partial = fresh.partial or now.limit.over()
+        if fresh.partial:
+            continue
+        family = now.kept.family(path) or ""
+        found = read_tracked(now.root, path, listed.removesuffix(family), taken_ns, LARGEST_FILE)
+        if found is None:
+            continue
+        key, data = found[0] + family, found[1]
+        if key != listed:  # rewritten since the listing; whatever is known of that key, it is kept once more
+            complete = False
+            connection.execute("update blob set key = null where key = ?", (key,))
+        blob += 1
+        base = _free_base(connection, before)
+        entry = add(connection, blob, path, data, None if base in bases else base)
+        if entry.base is not None:
+            bases.add(entry.base)
+        written = entry.weight if entry.written is None else entry.written
+        connection.execute(
+            "insert into blob values (?, ?, ?, ?, 0, ?, ?)",
+            (blob, key, entry.weight, written, entry.base, entry.note),
+        )
+        fresh.added += 1
+        added[key] = blob
+        files.append((path, blob))
+    # one after the other at the end: a statement with a trigger makes FTS5 write out what it gathered
+    connection.executemany("insert into file values (?, ?)", files)
     return complete and fresh.partial is None
 
 
-def _mostly_dead(connection: sqlite3.Connection, wanted: set[str]) -> bool:
-    live = dead = 0
-    for key, weight in connection.execute("select key, weight from blob"):
-        if key in wanted:
-            live += weight
-        else:
-            dead += weight
-    return dead > max(live, _SPARE_WEIGHT)
+def _admit(connection: sqlite3.Connection, key: str) -> int | None:
+    """Return the content of that key when a file may have it; None when there is none, or no longer."""
+    row = connection.execute("select id, coalesce(base, id) from blob where key = ?", (key,)).fetchone()
+    if row is None:
+        return None
+    blob, root = row
+    if not _in_use(connection, root, besides=blob):
+        return int(blob)
+    # another content of files is made of the same: this one is read and kept anew, under an id of its own
+    connection.execute("update blob set key = null where id = ?", (blob,))
+    return None
+
+
+def _free_base(connection: sqlite3.Connection, before: int | None) -> int | None:
+    """Return the content that may be the base of what comes after `before`, if no file has one made of it."""
+    if before is None:
+        return None
+    root = int(connection.execute("select coalesce(base, id) from blob where id = ?", (before,)).fetchone()[0])
+    return None if _in_use(connection, root) else root
+
+
+def _in_use(connection: sqlite3.Connection, root: int, besides: int = 0) -> bool:
+    """Tell whether files have a content, or one that is a difference to it, other than `besides`."""
+    query = "select 1 from blob where (id = :root or base = :root) and files > 0 and id <> :besides limit 1"
+    return connection.execute(query, {"root": root, "besides": besides}).fetchone() is not None
+
+
+def _mostly_dead(connection: sqlite3.Connection) -> bool:
+    """Tell whether most of what was written stands for contents that no file has."""
+    written, live = connection.execute(
+        "select coalesce(sum(written), 0), coalesce(sum(iif(files > 0, weight, 0)), 0) from blob"
+    ).fetchone()
+    return bool(written - live > max(live, _SPARE_WEIGHT))
 
 
 def _fingerprint(connection: sqlite3.Connection) -> object:

@@ -1,28 +1,40 @@
 """The line index: every non-blank line of every tracked text file, in SQLite FTS5.
 
-A row's id is the id of its content times 2^21 plus its line number. The table keeps no text, only which token
-stands where; a hit's text is read from its file.
+A row's id is the id of its content times 2^21 plus its line number. FTS5 keeps no text, only which token stands
+where; a hit's text is read from its file.
+
+A content that was edited is kept as a difference to what it was before, its base: rows only for the lines that are
+new, and spans that say which rows of the base stand for the others, under which line numbers. The base is always a
+content with rows for all its lines, whose text is kept besides, so that the comparison is one of texts.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 
 from gm.search.cache import CacheForm
-from gm.search.fresh import STATEMENTS, Add, Kept
+from gm.search.difference import Run, common_runs
+from gm.search.fresh import STATEMENTS, Add, Entry, Kept
 from gm.search.text import decode, lines_of
 from gm.search.tokens import Parts, normalize
 
-LINE_BITS = 21
 MOST_LINES = 5_000_000
 TOO_MANY = "over_5_million_lines"
+_LINE_BITS = 21
+_LINE_MASK = (1 << _LINE_BITS) - 1
+_LEAST_BASE = 50
+_MOST_SPANS = 100
 
 FORM = CacheForm(
     "lines.sqlite",
-    2,
+    3,
     (
         *STATEMENTS,
+        "create table text (blob integer primary key, data blob)",
+        "create table span (blob integer, first integer, last integer, line integer, primary key (blob, first))"
+        " without rowid",
         "create virtual table lines using fts5 (words, parts, content = '',"
         " tokenize = \"unicode61 remove_diacritics 0 tokenchars '_'\")",
     ),
@@ -32,30 +44,117 @@ FORM = CacheForm(
 def _adder(total: int) -> Add:
     parts = Parts()
 
-    def add(connection: sqlite3.Connection, blob: int, path: bytes, data: bytes | None) -> tuple[int, str | None]:
+    def add(connection: sqlite3.Connection, blob: int, path: bytes, data: bytes | None, base: int | None) -> Entry:
         nonlocal total
         if data is None:
-            return 0, "over_2_MB"
+            return Entry(0, note="over_2_MB")
         text = decode(data)
         if text is None:
-            return 0, None
+            return Entry(0)
         lines = lines_of(normalize(text))
-        if total + len(lines) > MOST_LINES:
-            return 0, TOO_MANY
-        rows = rows_of(lines, blob << LINE_BITS, parts)
-        added = connection.executemany("insert into lines (rowid, words, parts) values (?, ?, ?)", rows).rowcount
-        total += added
-        return max(0, added), None
+        runs = None if base is None else _difference(connection, base, lines)
+        new: Sequence[int] = range(len(lines)) if runs is None else _outside(runs, len(lines))
+        if total + len(new) > MOST_LINES:
+            return Entry(0, note=TOO_MANY)
+        rows = rows_of(lines, new, blob << _LINE_BITS, parts)
+        written = connection.executemany("insert into lines (rowid, words, parts) values (?, ?, ?)", rows).rowcount
+        written = max(0, written)
+        total += written
+        if base is not None and runs is not None:
+            start = (base << _LINE_BITS) + 1
+            spans = [(blob, start + run.old, start + run.old + run.length - 1, run.new + 1) for run in runs]
+            connection.executemany("insert into span values (?, ?, ?, ?)", spans)
+            return Entry(sum(1 for line in lines if line and not line.isspace()), written=written, base=base)
+        if len(lines) >= _LEAST_BASE:
+            connection.execute("insert into text values (?, ?)", (blob, zlib.compress("\n".join(lines).encode(), 1)))
+        return Entry(written)
 
     return add
 
 
-def rows_of(lines: list[str], base: int, parts: Parts) -> Iterator[tuple[int, str, str]]:
-    """Return a row for each line that is not blank: its id, its text, the parts of its identifiers."""
-    for number, line in enumerate(lines, base + 1):
+def _difference(connection: sqlite3.Connection, base: int, lines: list[str]) -> list[Run] | None:
+    """Return which lines the rows of `base` stand for, or None when they are better indexed all."""
+    row = connection.execute("select data from text where blob = ?", (base,)).fetchone()
+    if row is None:
+        return None
+    try:
+        old = zlib.decompress(row[0]).decode().split("\n")
+    except (zlib.error, UnicodeDecodeError):
+        return None
+    runs = common_runs(old, lines)
+    kept = sum(run.length for run in runs)
+    return runs if len(runs) <= _MOST_SPANS and 2 * kept >= len(lines) else None
+
+
+def _outside(runs: list[Run], count: int) -> list[int]:
+    """Return the places of `count` lines that are in no run; the runs are in order."""
+    places: list[int] = []
+    at = 0
+    for run in runs:
+        places += range(at, run.new)
+        at = run.new + run.length
+    places += range(at, count)
+    return places
+
+
+def rows_of(lines: Sequence[str], places: Iterable[int], base: int, parts: Parts) -> Iterator[tuple[int, str, str]]:
+    """Return a row for each line, of those at `places`, that is not blank: its id, its text, the parts of its words.
+
+    Args:
+        lines: all lines of a content.
+        places: which of them, counted from 0.
+        base: the id of the row of line 0, if there were one.
+        parts: the memo of parts.
+    """
+    for place in places:
+        line = lines[place]
         if line and not line.isspace():
-            yield number, line, parts.of(line)
+            yield base + place + 1, line, parts.of(line)
 
 
 LINES = Kept(FORM, lambda path: "", _adder)
 """What the line index keeps, of every file alike."""
+
+
+def narrow(connection: sqlite3.Connection, blobs: Iterable[int] | None) -> str:
+    """Prepare a query over the lines of some contents, or of all that files have.
+
+    Fills temporary tables of the connection, which `place_of` reads too.
+
+    Args:
+        connection: the open cache, inside a transaction.
+        blobs: contents that files have; None for all.
+
+    Returns:
+        A condition on `lines` that begins with ``and``, empty when every row may answer.
+    """
+    connection.execute("create temp table if not exists chosen (id integer primary key)")
+    connection.execute("create temp table if not exists shared (first integer primary key, last, blob, line)")
+    connection.execute("delete from temp.chosen")
+    connection.execute("delete from temp.shared")
+    spans = "insert into temp.shared select first, last, blob, line from span where blob in"
+    if blobs is None:
+        connection.execute("insert into temp.chosen select id from blob where files = 0 and written > 0")
+        connection.execute(f"{spans} (select id from blob where files > 0 and base is not null)")
+        which = "not in"
+    else:
+        connection.executemany("insert into temp.chosen values (?)", [(blob,) for blob in blobs])
+        connection.execute(f"{spans} (select id from temp.chosen)")
+        which = "in"
+    if which == "not in" and connection.execute("select 1 from temp.chosen limit 1").fetchone() is None:
+        return ""
+    own = f"(+lines.rowid >> {_LINE_BITS}) {which} (select id from temp.chosen)"
+    if connection.execute("select 1 from temp.shared limit 1").fetchone() is None:
+        return f"and {own}"
+    last = "select last from temp.shared where first <= lines.rowid order by first desc limit 1"
+    return f"and ({own} or coalesce(({last}) >= lines.rowid, 0))"
+
+
+def place_of(connection: sqlite3.Connection, row: int) -> tuple[int, int]:
+    """Return the content and the line number that a row stands for, after `narrow`."""
+    span = connection.execute(
+        "select first, last, blob, line from temp.shared where first <= ? order by first desc limit 1", (row,)
+    ).fetchone()
+    if span is not None and row <= span[1]:
+        return span[2], span[3] + row - span[0]
+    return row >> _LINE_BITS, row & _LINE_MASK

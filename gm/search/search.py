@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NotRequired, TypedDict
@@ -16,7 +16,7 @@ from gm.search.fresh import Freshness, refresh
 from gm.search.git import NotARepository
 from gm.search.globs import path_matcher
 from gm.search.limit import Flag, Limit, Stopped
-from gm.search.lines import FORM, LINE_BITS, LINES, TOO_MANY
+from gm.search.lines import FORM, LINES, TOO_MANY, narrow, place_of
 from gm.search.query import Query, parse_query
 from gm.search.scope import check_there, nothing_in
 from gm.search.text import clip, decode, lines_of
@@ -27,8 +27,7 @@ MOST_HITS = 1000
 MOST_CONTEXT = 50
 _TWINS = 5
 _SKIPPED_SHOWN = 20
-_LEFT_OUT = "select 1 from file join blob on blob = id where note = ? limit 1"
-_LINE_MASK = (1 << LINE_BITS) - 1
+_LEFT_OUT = "select 1 from blob where files > 0 and note = ? limit 1"
 _STEPS_BETWEEN_CHECKS = 20_000
 
 Enclosing = Callable[[bytes, str, list[int]], dict[int, str]]
@@ -74,9 +73,16 @@ class SearchResult(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
+class _Row:
+    blob: int
+    line: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
 class _Ranked:
     total: int
-    rows: list[tuple[int, float]]
+    rows: list[_Row]
     paths: dict[int, list[bytes]]
 
 
@@ -164,7 +170,7 @@ def _answer(
         ranked = _rank(connection, query, limit, end)
         hits = _hits(root, query, ranked, limit, context, enclosing)
         files, lines = connection.execute(
-            "select count(*), coalesce(sum(weight), 0) from file join blob on blob = id"
+            "select coalesce(sum(files), 0), coalesce(sum(files * weight), 0) from blob where files > 0"
         ).fetchone()
         skipped, skipped_total = _skipped(connection)
         if fresh.partial is None and connection.execute(_LEFT_OUT, (TOO_MANY,)).fetchone():
@@ -204,14 +210,15 @@ def _uncovered(connection: sqlite3.Connection, root: Path, query: Query) -> list
 
 def _rank(connection: sqlite3.Connection, query: Query, limit: int, end: Limit) -> _Ranked:
     connection.set_progress_handler(lambda: 1 if end.over() else 0, _STEPS_BETWEEN_CHECKS)
+    wanted = _filter(query)
     try:
-        narrowed = f"and (+rowid >> {LINE_BITS}) in (select id from temp.wanted)" if _narrow(connection, query) else ""
-        where = f"lines match ? {narrowed}"
+        where = f"lines match ? {narrow(connection, None if wanted is None else _contents(connection, wanted))}"
         total = connection.execute(f"select count(*) from lines where {where}", (query.match,)).fetchone()[0]
-        rows = connection.execute(
+        found = connection.execute(
             f"select rowid, -bm25(lines) as score from lines where {where} order by score desc, rowid limit ?",
             (query.match, limit),
         ).fetchall()
+        rows = [_Row(*place_of(connection, row), score) for row, score in found]
     except sqlite3.OperationalError:
         if end.over():
             return _Ranked(0, [], {})
@@ -219,8 +226,7 @@ def _rank(connection: sqlite3.Connection, query: Query, limit: int, end: Limit) 
     finally:
         connection.set_progress_handler(None, 0)
     paths: dict[int, list[bytes]] = defaultdict(list)
-    wanted = _filter(query)
-    for blob in {row[0] >> LINE_BITS for row in rows}:
+    for blob in {row.blob for row in rows}:
         for (path,) in connection.execute("select path from file where blob = ? order by path", (blob,)):
             if wanted is None or wanted(path):
                 paths[blob].append(path)
@@ -242,29 +248,18 @@ def _filter(query: Query) -> Callable[[bytes], bool] | None:
     return wanted
 
 
-def _narrow(connection: sqlite3.Connection, query: Query) -> bool:
-    """Fill `temp.wanted` with the contents that may answer; False when all that is indexed may."""
-    wanted = _filter(query)
-    if wanted is None:
-        dead = "select 1 from blob where weight > 0 and id not in (select blob from file) limit 1"
-        if connection.execute(dead).fetchone() is None:
-            return False
-        rows: Iterable[tuple[int]] = connection.execute("select distinct blob from file")
-    else:
-        files = connection.execute("select path, blob from file")
-        rows = ((blob,) for blob in {blob for path, blob in files if wanted(path)})
-    connection.execute("create temp table if not exists wanted (id integer primary key)")
-    connection.executemany("insert into temp.wanted values (?)", list(rows))
-    return True
+def _contents(connection: sqlite3.Connection, wanted: Callable[[bytes], bool]) -> set[int]:
+    """Return the contents of the files whose path is wanted."""
+    return {blob for path, blob in connection.execute("select path, blob from file") if wanted(path)}
 
 
 def _hits(
     root: Path, query: Query, ranked: _Ranked, limit: int, context: int, enclosing: Enclosing | None
 ) -> list[SearchHit]:
-    by_blob: dict[int, list[tuple[int, float]]] = defaultdict(list)
-    for rowid, score in ranked.rows:
-        by_blob[rowid >> LINE_BITS].append((rowid & _LINE_MASK, score))
-    ready: dict[int, SearchHit] = {}
+    by_blob: dict[int, list[_Row]] = defaultdict(list)
+    for row in ranked.rows:
+        by_blob[row.blob].append(row)
+    ready: dict[_Row, SearchHit] = {}
     tokens = query.all_tokens()
     for blob, found in by_blob.items():
         paths = ranked.paths.get(blob, [])
@@ -272,15 +267,16 @@ def _hits(
         if text is None:
             continue
         lines = lines_of(text)
-        names = enclosing(path, text, [line for line, _ in found]) if enclosing else {}
-        for line, score in found:
+        names = enclosing(path, text, [row.line for row in found]) if enclosing else {}
+        for row in found:
+            line = row.line
             if line > len(lines) or not holds_any(lines[line - 1], tokens):
                 continue
             hit = SearchHit(
                 path=show_path(path),
                 line=line,
                 text=clip(lines[line - 1], _position(lines[line - 1], tokens)),
-                score=round(score, 4),
+                score=round(row.score, 4),
             )
             if names.get(line):
                 hit["function"] = names[line]
@@ -290,8 +286,8 @@ def _hits(
             if len(paths) > 1:
                 hit["alsoIn"] = [show_path(twin) for twin in paths if twin != path][:_TWINS]
                 hit["alsoInTotal"] = len(paths) - 1
-            ready[(blob << LINE_BITS) | line] = hit
-    return [ready[rowid] for rowid, _ in ranked.rows if rowid in ready][:limit]
+            ready[row] = hit
+    return [ready[row] for row in ranked.rows if row in ready][:limit]
 
 
 def _read_first(root: Path, paths: list[bytes]) -> tuple[bytes, str | None]:
@@ -316,6 +312,6 @@ def _position(line: str, tokens: set[str]) -> int:
 
 def _skipped(connection: sqlite3.Connection) -> tuple[list[SkippedFile], int]:
     rows = connection.execute(
-        "select path, note from file join blob on blob = id where note is not null order by path"
+        "select path, note from blob cross join file on blob = id where note is not null order by path"
     ).fetchall()
     return [SkippedFile(path=show_path(path), reason=reason) for path, reason in rows[:_SKIPPED_SHOWN]], len(rows)

@@ -37,7 +37,7 @@ def test_the_index_holds_exactly_the_tokens_that_tokens_of_names() -> None:
     db = sqlite3.connect(":memory:")
     db.execute(FORM.statements[-1])
     db.execute("create virtual table v using fts5vocab(lines, instance)")
-    rows = rows_of([normalize(line) for line in lines], 0, Parts())
+    rows = rows_of([normalize(line) for line in lines], range(len(lines)), 0, Parts())
     db.executemany("insert into lines (rowid, words, parts) values (?, ?, ?)", rows)
     for number, line in enumerate(lines, 1):
         held = sorted(term for (term,) in db.execute("select term from v where doc = ?", (number,)))
