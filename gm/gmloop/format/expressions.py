@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, cast
 
 from gm.gmloop.format.document import (
@@ -18,7 +18,7 @@ from gm.gmloop.format.document import (
     IfBroken,
     Indent,
 )
-from gm.gmloop.format.flat import FlatLayout
+from gm.gmloop.format.flat import FlatLayout, Link
 from gm.gmloop.format.options import FormatOptions
 from gm.gmloop.gml import kinds as k
 from gm.gmloop.gml import syntax as s
@@ -129,14 +129,9 @@ class ExpressionLayout(FlatLayout):
         callee: Doc = "" if node.callee is None else [" ", self.doc(node.callee)]
         return [self.tok(node.first), callee, self.doc_arguments(node.open, node.stop, node.arguments)]
 
-    def _doc_chain(self, node: s.Node) -> Doc:
-        links: list[s.Node] = []
-        current: s.Node = node
-        while isinstance(current, s.Call | s.Member | s.Index):
-            links.append(current)
-            current = self.object(current.callee if isinstance(current, s.Call) else current.object)
-        links.reverse()
-        head: list[Doc] = [self.doc(current)]
+    def _doc_chain(self, node: Link) -> Doc:
+        start, links = self.links(node)
+        head: list[Doc] = [self.doc(start)]
         segments: list[list[Doc]] = []
         calls = 0
         broken = False
@@ -160,7 +155,7 @@ class ExpressionLayout(FlatLayout):
                 pending = False
             elif isinstance(link, s.Index):
                 target.append(self._doc_index(link))
-        if len(segments) < 2 and not (broken and isinstance(current, s.Call)):
+        if len(segments) < 2 and not (broken and isinstance(start, s.Call)):
             return [*head, *(part for segment in segments for part in segment)]
         if calls < 2 and not broken:
             return [*head, *(part for segment in segments for part in segment)]
@@ -170,7 +165,7 @@ class ExpressionLayout(FlatLayout):
             lines.extend(segment)
         return Group([*head, Indent(lines)], broken)
 
-    def _called(self, links: list[s.Node]) -> list[bool]:
+    def _called(self, links: Sequence[s.Node]) -> list[bool]:
         """Tell for each link whether a call stands between it and the next member."""
         called = [False] * len(links)
         seen = False

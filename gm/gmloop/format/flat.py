@@ -17,6 +17,9 @@ _SYMBOLS: Final = {k.AND: "&&", k.OR: "||", k.XOR: "^^", k.NOT: "!"}
 _ATOMS: Final = (s.Identifier, s.Literal, s.Template, s.Call, s.Member, s.Index, s.Paren, s.ArrayLiteral)
 
 
+Link = s.Call | s.Member | s.Index
+"""What may follow a value, again and again."""
+
 BLANKS: Final = " \t\f\v\r\n"
 """What the layout may take off the end of a comment or directive."""
 
@@ -72,10 +75,10 @@ class FlatLayout:
             s.Binary: self._flat_binary,
             s.Unary: self._flat_unary,
             s.Update: self._flat_update,
-            s.Call: self._flat_call,
+            s.Call: self._flat_chain,
             s.New: self._flat_new,
-            s.Member: self._flat_member,
-            s.Index: self._flat_index,
+            s.Member: self._flat_chain,
+            s.Index: self._flat_chain,
             s.Paren: self._flat_paren,
             s.Ternary: self._flat_ternary,
             s.ArrayLiteral: self._flat_array,
@@ -227,13 +230,6 @@ class FlatLayout:
             return None
         return f"({text}, )" if arguments and self._trailing_comma(stop) else f"({text})"
 
-    def _flat_call(self, node: s.Call) -> str | None:
-        callee = self.flat(self.object(node.callee))
-        if callee is None:
-            return None
-        arguments = self._flat_arguments(node.open, node.stop, node.arguments)
-        return None if arguments is None else callee + arguments
-
     def _flat_new(self, node: s.New) -> str | None:
         callee = "" if node.callee is None else self.flat(node.callee)
         arguments = self._flat_arguments(node.open, node.stop, node.arguments)
@@ -249,23 +245,34 @@ class FlatLayout:
                 return inner
         return node
 
-    def _flat_member(self, node: s.Member) -> str | None:
-        names: list[str] = []
+    def links(self, node: Link) -> tuple[s.Node, list[Link]]:
+        """Return what a chain of calls, members and indexes begins with, and its links in the order of the text."""
+        found: list[Link] = []
         current: s.Node = node
-        while isinstance(current, s.Member):
-            if self.lines_before(current.name.first - 1):
-                return None
-            names.append(current.name.text)
-            current = self.object(current.object)
-        text = self.flat(current)
-        return None if text is None else ".".join([text, *reversed(names)])
+        while isinstance(current, s.Call | s.Member | s.Index):
+            found.append(current)
+            current = self.object(current.callee if isinstance(current, s.Call) else current.object)
+        found.reverse()
+        return current, found
 
-    def _flat_index(self, node: s.Index) -> str | None:
-        left = self.flat(self.object(node.object))
-        inner = self._join(node.indices)
-        if left is None or inner is None:
+    def _flat_chain(self, node: Link) -> str | None:
+        start, links = self.links(node)
+        if any(isinstance(link, s.Member) and self.lines_before(link.name.first - 1) for link in links):
             return None
-        return f"{left}{self._open(node.open)}{inner}]"
+        parts = [self.flat(start)]
+        for link in links:
+            if parts[-1] is None:
+                return None
+            parts.append(self._flat_link(link))
+        return None if parts[-1] is None else "".join(cast(list[str], parts))
+
+    def _flat_link(self, link: Link) -> str | None:
+        if isinstance(link, s.Member):
+            return f".{link.name.text}"
+        if isinstance(link, s.Call):
+            return self._flat_arguments(link.open, link.stop, link.arguments)
+        inner = self._join(link.indices)
+        return None if inner is None else f"{self._open(link.open)}{inner}]"
 
     def _open(self, index: int) -> str:
         text = self.token(index)

@@ -69,7 +69,7 @@ def format_text(
         try:
             last, new = new, StatementLayout(again, options, structural, known, newline, continuing).program(again.tree)
         except RecursionError:
-            return Formatted("refused", text, (), "a chain of calls or members in it is too long")
+            return Formatted("refused", text, (), "it is nested too deep to be laid out")
         if new == last:
             break
         again = parse(new, bodies)
