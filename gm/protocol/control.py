@@ -18,7 +18,8 @@ since: the run to resume when it is asked for, whether the gate is open, the dig
 | `{"gm": "idle?", "token"}` | say whether nothing runs, cancelled calls and background bodies included |
 | `{"gm": "update", "state", "build", "reason"?}` | what came of the hand-over to a build, for the next context: \
 `done`, `failed`, or `waits-for-host` for one that speaks another relay protocol |
-| `{"gm": "stop", "jobs": bool}` | end now; with `jobs` background jobs as well |
+| `{"gm": "stop", "jobs": bool, "release"?: bool}` | end now; with `jobs` background jobs as well; with `release` \
+another worker waits for the run |
 
 Worker → relay:
 
@@ -30,7 +31,8 @@ run it resumes and where, whether the gate is open; it is given these as `--run`
 `folder` is the run's, for what is printed to stderr |
 | `{"gm": "idle", "token", "idle": bool, "why"?}` | the answer to `idle?` |
 | `{"gm": "rehearsed"}` | the answer to `rehearse`, however it went |
-| `{"gm": "released"}` | after `stop`: nothing is written to the run any more, another worker may open it |
+| `{"gm": "released"}` | after a `stop` with `release`: nothing is written to the run any more, another worker may \
+open it |
 
 Both sides pass over a frame that they do not know: relay and worker may be of different builds.
 

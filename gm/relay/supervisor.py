@@ -170,7 +170,7 @@ class Supervisor:
 
     def retire(self, worker: Worker) -> None:
         """Have a worker end: asked first, killed when it takes too long."""
-        worker.process.write(control.encode("stop", jobs=False))
+        worker.process.write(control.encode("stop", jobs=False, release=True))
         worker.process.close_input()
         self._retiring[worker.boot] = time.monotonic() + RETIRE_S
 

@@ -141,10 +141,10 @@ class Catalog:
             for batch in batches(older, _BATCH_ENTRIES):
                 index.add(batch, self._read_at)
 
-    def close(self) -> None:
-        """Close the index; a long log's entries go into it first."""
+    def close(self, *, settle: bool = True) -> None:
+        """Close the index; a long log's entries go into it first, unless another process has the log by now."""
         with self._index_lock:
-            if self._indexed and self._recent:
+            if settle and self._indexed and self._recent:
                 self._settle(len(self._recent))
             if self._index is not None:
                 self._index.close()

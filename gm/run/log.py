@@ -190,15 +190,18 @@ class Log:
                 self._unsynced = False
                 head = self._head()
                 due = time.monotonic() >= self._head_due
-            try:
-                self.blobs.sync()
-                self._file.sync()
-            except OSError as error:
-                self._unsynced = True
-                raise _write_failed(self.folder, error) from error
+            self._make_durable()
             if due and head is not None:
                 self._write_head(head)
             self._catalog.settle()
+
+    def _make_durable(self) -> None:
+        try:
+            self.blobs.sync()
+            self._file.sync()
+        except OSError as error:
+            self._unsynced = True
+            raise _write_failed(self.folder, error) from error
 
     def _keep_in_place(self) -> None:
         with self._sync_lock, self._lock:
@@ -230,19 +233,31 @@ class Log:
         except OSError:
             self._head_due = 0.0  # the old one stays true; the next sync tries again
 
+    def release(self) -> None:
+        """Give the lock back to a process that waits to go on with the log; nothing is appended any more.
+
+        What takes time, to make the last second durable, is left to `close`; the log's end is noted by the other one.
+        """
+        with self._sync_lock, self._lock:
+            if not self._file.closed:
+                self._file.release()
+
     def close(self) -> None:
         """Make everything durable, note the log's end and give the lock back; does nothing the second time."""
         self._head_due = 0.0
         try:
-            self.sync()
+            if self._file.released:
+                self._make_durable()
+            else:
+                self.sync()
         finally:
             self._abandon()
 
     def _abandon(self) -> None:
         with self._sync_lock:
-            if self._file.closed:
+            if self._file.closed and not self._file.released:
                 return
-            self._catalog.close()
+            self._catalog.close(settle=not self._file.released)
             with self._lock:
                 self._file.close()
 

@@ -30,7 +30,8 @@ class LogFile:
         path: of the log.
         descriptor: open for reading and appending.
         size: where the next line goes.
-        closed: `close` was called.
+        closed: nothing is appended any more.
+        released: the lock was given back, and `close` is still to come.
         disturbed: somebody else changed the file's length since this was last set to False.
 
     Raises:
@@ -41,7 +42,7 @@ class LogFile:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / "log.jsonl"
-        self.closed = False
+        self.closed = self.released = False
         self._lock_path = folder / "lock"
         self._lock, self._lock_inode = self._locked()
         try:
@@ -184,11 +185,17 @@ class LogFile:
         finally:
             os.close(descriptor)
 
+    def release(self) -> None:
+        """Give the lock back; nothing is appended any more, but what was can still be made durable."""
+        self.closed = self.released = True
+        self._lock.release()
+
     def close(self) -> None:
         """Close the file and give the lock back."""
-        self.closed = True
         os.close(self.descriptor)
-        self._lock.release()
+        if not self.released:
+            self._lock.release()
+        self.closed, self.released = True, False
 
     def _check_open(self) -> None:
         if self.closed:

@@ -56,7 +56,7 @@ class _Worker:
         self._session: Session
         self._server: GmServer
         self._stop = asyncio.Event()
-        self._stop_jobs = False
+        self._stop_jobs = self._is_awaited = False
         self._renewal: asyncio.Future[None] | None = None
         self._rehearsal: asyncio.Future[None] | None = None
         self._tending = anyio.CancelScope()
@@ -117,7 +117,8 @@ class _Worker:
     async def _end(self) -> None:
         session, run = self._session, self._session.run
         if run is None:
-            self._wire.control("released")
+            if self._is_awaited:
+                self._wire.control("released")
             return
         if self._stop_jobs:
             with contextlib.suppress(GmError):
@@ -127,8 +128,10 @@ class _Worker:
         if fleet is not None:
             fleet.close()
         await self._stop_tending()
+        if self._is_awaited:
+            await anyio.to_thread.run_sync(run.log.release)
+            self._wire.control("released")
         await anyio.to_thread.run_sync(run.close)
-        self._wire.control("released")
         if fleet is not None:
             await fleet.stop()
 
@@ -146,6 +149,7 @@ class _Worker:
         kind, session = frame["gm"], self._session
         if kind == "stop":
             self._stop_jobs = bool(frame.get("jobs"))
+            self._is_awaited = bool(frame.get("release"))
             self._stop.set()
         elif kind == "idle?":
             busy = session.calls.in_flight + len(session.background_names())

@@ -21,6 +21,7 @@ import anyio.to_thread
 from gm.body.host import BodyHost
 from gm.errors import GmError
 from gm.protocol.versions import HANDSHAKE_VERSIONS
+from gm.run.index import Index
 from gm.system.paths import gm_home
 from gm.system.processes import ProcessStarter
 from gm.verbs.registry import Registry
@@ -64,11 +65,17 @@ async def rehearse(options: Options, verbs: Registry, starter: ProcessStarter, b
     staging.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="rehearsal-", dir=staging))
     try:
+        await anyio.to_thread.run_sync(_open_sqlite)
         here = replace(options, workspace=str(folder), gate_open=True)
         for run, requests in (("new", _BEGINS), (None, _GOES_ON)):
             await _play(requests, replace(here, run=run), verbs, starter, bodies)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _open_sqlite() -> None:
+    """Load what the index of a long run takes; the rehearsal's run is a short one."""
+    Index.in_memory().close()
 
 
 async def _play(

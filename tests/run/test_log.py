@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gm.errors import GmError, NotFound
+from gm.errors import Conflict, GmError, NotFound
 from gm.run.line import FIRST_PREV
 from gm.run.log import Log
 from gm.run.reader import LogReader
@@ -374,3 +374,37 @@ def test_fifty_threads_append_while_others_query(folder: Path) -> None:
     assert [event["seq"] for event in log.events().events] == list(range(1, 7501))
     log.close()
     assert verify(folder).ok and verify(folder).events == 7500
+
+
+@pytest.mark.parametrize("keep", [4, 4096], ids=["indexed", "in memory"])
+def test_a_released_log_is_another_ones_at_once_and_closing_it_changes_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, keep: int
+) -> None:
+    monkeypatch.setattr("gm.run.catalog._KEEP_ENTRIES", keep)
+    monkeypatch.setattr("gm.run.log._SMALL_BYTES", 0)
+    first = Log.open(folder)
+    for n in range(10):
+        first.append("write", path=f"f{n}")
+        if n == 5:
+            first.sync()
+    with pytest.raises(Conflict):
+        Log.open(folder)
+    first.release()
+    with pytest.raises(GmError, match="closed"):
+        first.append("write", path="late")
+    second = Log.open(folder)
+    assert second.last_seq == 10
+    assert second.append("restart") == 11
+    first.close()
+    first.close()
+    first.sync()
+    with pytest.raises(Conflict):
+        Log.open(folder)
+    second.sync()
+    second.append("write", path="last")
+    second.close()
+    with Log.open(folder) as third:
+        assert third.last_seq == 12 and third.counts() == {"write": 11, "restart": 1}
+        assert [event["seq"] for event in third.events(path="f3").events] == [4]
+        assert [event["seq"] for event in third.events().events] == list(range(1, 13))
+    assert verify(folder).ok
