@@ -47,69 +47,67 @@ def _adder(total: int) -> Add:
     def add(connection: sqlite3.Connection, blob: int, path: bytes, data: bytes | None, base: int | None) -> Entry:
         nonlocal total
         if data is None:
-            return Entry(0, note="over_2_MB")
+            return Entry(0, note="over_2_MB", base=base)
         text = decode(data)
         if text is None:
-            return Entry(0)
+            return Entry(0, base=base)
         lines = lines_of(normalize(text))
-        runs = None if base is None else _difference(connection, base, lines)
-        new: Sequence[int] = range(len(lines)) if runs is None else _outside(runs, len(lines))
+        new = filled = [place for place, line in enumerate(lines) if line and not line.isspace()]
+        runs = None if base is None else _runs_of(connection, base, lines)
+        if runs is not None:
+            outside = _outside(runs, len(lines))
+            new = [place for place in filled if place in outside]
+            if len(runs) > _MOST_SPANS or 2 * len(new) > len(filled):
+                runs, new = None, filled
         if total + len(new) > MOST_LINES:
             return Entry(0, note=TOO_MANY)
+        total += len(new)
         rows = rows_of(lines, new, blob << _LINE_BITS, parts)
-        written = connection.executemany("insert into lines (rowid, words, parts) values (?, ?, ?)", rows).rowcount
-        written = max(0, written)
-        total += written
+        connection.executemany("insert into lines (rowid, words, parts) values (?, ?, ?)", rows)
         if base is not None and runs is not None:
             start = (base << _LINE_BITS) + 1
             spans = [(blob, start + run.old, start + run.old + run.length - 1, run.new + 1) for run in runs]
             connection.executemany("insert into span values (?, ?, ?, ?)", spans)
-            return Entry(sum(1 for line in lines if line and not line.isspace()), written=written, base=base)
+            return Entry(len(filled), written=len(new), base=base)
         if len(lines) >= _LEAST_BASE:
             connection.execute("insert into text values (?, ?)", (blob, zlib.compress("\n".join(lines).encode(), 1)))
-        return Entry(written)
+        return Entry(len(filled))
 
     return add
 
 
-def _difference(connection: sqlite3.Connection, base: int, lines: list[str]) -> list[Run] | None:
-    """Return which lines the rows of `base` stand for, or None when they are better indexed all."""
+def _runs_of(connection: sqlite3.Connection, base: int, lines: list[str]) -> list[Run] | None:
+    """Return which lines stand in `base` too, or None when its text was not kept."""
     row = connection.execute("select data from text where blob = ?", (base,)).fetchone()
-    if row is None:
-        return None
     try:
-        old = zlib.decompress(row[0]).decode().split("\n")
+        return common_runs(zlib.decompress(row[0]).decode().split("\n"), lines) if row else None
     except (zlib.error, UnicodeDecodeError):
         return None
-    runs = common_runs(old, lines)
-    kept = sum(run.length for run in runs)
-    return runs if len(runs) <= _MOST_SPANS and 2 * kept >= len(lines) else None
 
 
-def _outside(runs: list[Run], count: int) -> list[int]:
+def _outside(runs: list[Run], count: int) -> set[int]:
     """Return the places of `count` lines that are in no run; the runs are in order."""
-    places: list[int] = []
+    places: set[int] = set()
     at = 0
     for run in runs:
-        places += range(at, run.new)
+        places.update(range(at, run.new))
         at = run.new + run.length
-    places += range(at, count)
+    places.update(range(at, count))
     return places
 
 
 def rows_of(lines: Sequence[str], places: Iterable[int], base: int, parts: Parts) -> Iterator[tuple[int, str, str]]:
-    """Return a row for each line, of those at `places`, that is not blank: its id, its text, the parts of its words.
+    """Return a row for each line at `places`: its id, its text, the parts of its words.
 
     Args:
         lines: all lines of a content.
-        places: which of them, counted from 0.
-        base: the id of the row of line 0, if there were one.
+        places: which of them, counted from 0; none that is blank.
+        base: the content's id times 2^21.
         parts: the memo of parts.
     """
     for place in places:
         line = lines[place]
-        if line and not line.isspace():
-            yield base + place + 1, line, parts.of(line)
+        yield base + place + 1, line, parts.of(line)
 
 
 LINES = Kept(FORM, lambda path: "", _adder)
