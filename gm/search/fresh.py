@@ -112,18 +112,18 @@ def refresh(cache: Cache, kept: Kept, root: Path, limit: Limit) -> Freshness:
     now = _Round(cache, kept, root, limit)
     connection = cache.connection
     started = time.monotonic()
-    before = _fingerprint(connection)
+    before = _mark(connection, "fingerprint")
     listing = list_tracked(root, _known(connection), limit)
     if before == listing.fingerprint:
         return now.fresh
     lock = FileLock(cache.lock_path)
     while not lock.acquire(timeout=0.05):
-        late = time.monotonic() - started > _PATIENCE_S and _fingerprint(connection) is not None
+        late = time.monotonic() - started > _PATIENCE_S and _mark(connection, "fingerprint") is not None
         if late or limit.over():
             now.fresh.partial = "index_busy"
             return now.fresh
     try:
-        found = _fingerprint(connection)
+        found = _mark(connection, "fingerprint")
         if found != before:  # somebody else wrote meanwhile
             listing = list_tracked(root, _known(connection), limit)
         if found != listing.fingerprint:
@@ -143,8 +143,9 @@ def _bring_up(now: _Round, listing: Listing) -> None:
     connection.execute("begin immediate")
     try:
         complete = _keep(now, _steps(connection, listing, now.kept), listing.taken_ns)
-        fingerprint = listing.fingerprint if complete else b""
-        connection.execute("insert or replace into meta values ('fingerprint', ?)", (fingerprint,))
+        marks = {"fingerprint": listing.fingerprint, "index": listing.index}
+        rows = [(name, mark if complete else b"") for name, mark in marks.items()]
+        connection.executemany("insert or replace into meta values (?, ?)", rows)
         _remember(connection, listing)
         connection.execute("commit")
     except BaseException:
@@ -165,10 +166,16 @@ class _Step(NamedTuple):
 
 def _steps(connection: sqlite3.Connection, listing: Listing, kept: Kept) -> list[_Step]:
     """Return what differs between the table of files and a listing, in the listing's order."""
-    rows = connection.execute("select path, key, blob from file join blob on blob = id")
+    if _same_index(connection, listing):
+        keys = {path: state.key for path, state in listing.changed.items() if state is not None}
+        query = "select path, key, blob from file join blob on blob = id where path = ?"
+        rows = [row for path in listing.changed for row in connection.execute(query, (path,))]
+    else:
+        keys = content_keys(listing)
+        rows = connection.execute("select path, key, blob from file join blob on blob = id").fetchall()
     before = {path: (key, blob) for path, key, blob in rows}
     steps: list[_Step] = []
-    for path, key in content_keys(listing).items():
+    for path, key in keys.items():
         family = kept.family(path)
         if family is not None:
             was, blob = before.pop(path, (None, None))
@@ -176,6 +183,13 @@ def _steps(connection: sqlite3.Connection, listing: Listing, kept: Kept) -> list
                 steps.append(_Step(path, key + family, blob))
     steps += [_Step(path, None, blob) for path, (_, blob) in before.items()]
     return steps
+
+
+def _same_index(connection: sqlite3.Connection, listing: Listing) -> bool:
+    """Tell whether only files that a listing names as changed can differ from the table of files."""
+    if _mark(connection, "index") != listing.index:
+        return False
+    return all(path in listing.changed for (path,) in connection.execute("select path from changed"))
 
 
 def _keep(now: _Round, steps: list[_Step], taken_ns: int) -> bool:
@@ -205,7 +219,8 @@ def _keep(now: _Round, steps: list[_Step], taken_ns: int) -> bool:
             continue
         family = now.kept.family(path) or ""
         found = read_tracked(now.root, path, listed.removesuffix(family), taken_ns, LARGEST_FILE)
-        if found is None:
+        if found is None:  # it is gone, but may come back as it was
+            complete = False
             continue
         key, data = found[0] + family, found[1]
         if key != listed:  # rewritten since the listing; whatever is known of that key, it is kept once more
@@ -264,21 +279,20 @@ def _mostly_dead(connection: sqlite3.Connection) -> bool:
     return bool(written - live > max(live, _SPARE_WEIGHT))
 
 
-def _fingerprint(connection: sqlite3.Connection) -> object:
-    row = connection.execute("select value from meta where name = 'fingerprint'").fetchone()
+def _mark(connection: sqlite3.Connection, name: str) -> object:
+    row = connection.execute("select value from meta where name = ?", (name,)).fetchone()
     return row[0] if row else None
 
 
 def _known(connection: sqlite3.Connection) -> dict[bytes, Stat]:
-    rows = connection.execute("select path, size, mtime, ctime, inode, seen, key from changed")
+    rows = connection.execute("select path, size, mtime, ctime, inode, seen, key from changed where key not null")
     return {row[0]: Stat(*row[1:]) for row in rows}
 
 
 def _remember(connection: sqlite3.Connection, listing: Listing) -> None:
     connection.execute("delete from changed")
     rows = [
-        (path, s.size, s.mtime_ns, s.ctime_ns, s.inode, s.seen_ns, s.key)
+        (path, s.size, s.mtime_ns, s.ctime_ns, s.inode, s.seen_ns, s.key) if s else (path, *[None] * 6)
         for path, s in listing.changed.items()
-        if s is not None
     ]
     connection.executemany("insert into changed values (?, ?, ?, ?, ?, ?, ?)", rows)

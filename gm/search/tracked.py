@@ -47,12 +47,14 @@ class Listing:
     Attributes:
         raw: the index, as ``git ls-files -s -v -z`` prints it.
         changed: the state of each file that is not as the index has it; None when it is gone.
+        index: equal for two listings only when `raw` is.
         fingerprint: equal for two listings only when no tracked content differs.
         taken_ns: the time just before git looked.
     """
 
     raw: bytes
     changed: Mapping[bytes, Stat | None]
+    index: bytes
     fingerprint: bytes
     taken_ns: int
 
@@ -84,9 +86,10 @@ def list_tracked(root: Path, known: Mapping[bytes, Stat], limit: Limit) -> Listi
     names.update(match.group().partition(b"\t")[2] for match in _UNUSUAL.finditer(b"\0" + raw))
     changed = dict(_states(root, sorted(names), known, limit))
     digest = hashlib.sha256(raw)
+    index = digest.digest()
     for path, state in changed.items():
         digest.update(b"\0" + path + b"\0" + (state.key.encode() if state else b"gone"))
-    return Listing(raw, changed, digest.digest(), taken)
+    return Listing(raw, changed, index, digest.digest(), taken)
 
 
 def _states(

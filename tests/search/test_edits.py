@@ -224,6 +224,38 @@ def test_a_file_that_was_deleted_is_indexed_when_it_comes_back(edited: Repositor
     check(edited)
     edited.git("checkout", "-q", "--", "a.txt")
     check(edited)
+    (edited.root / "a.txt").unlink()
+    check(edited)
+    edited.git("checkout", "-q", "--", "a.txt")
+    check(edited)
+
+
+def test_a_file_that_git_holds_for_unchanged_again_is_seen_at_once(edited: Repository) -> None:
+    edited.write("b.txt", text(LINES[1:]))
+    for turn in range(3):
+        edited.write("a.txt", text([f"fresh {turn}"], LINES))
+        check(edited)
+        edited.git("checkout", "-q", "--", "a.txt")
+        check(edited)
+
+
+def test_a_file_that_was_away_only_while_the_others_were_read_is_found_later(
+    edited: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edited.git("config", "core.trustctime", "false")  # a renamed file is the same to git then
+    path, away = edited.root / "c.txt", edited.root / "away"
+    edited.track({"c.txt": text(["fresh common"])})
+    taken = fresh.content_keys
+
+    def move_away(listing: fresh.Listing) -> dict[bytes, str]:
+        path.rename(away)
+        return taken(listing)
+
+    monkeypatch.setattr(fresh, "content_keys", move_away)
+    search_lines(edited.root, "fresh")
+    away.rename(path)
+    monkeypatch.setattr(fresh, "content_keys", taken)
+    check(edited)
 
 
 def test_a_checkout_back_and_forth_over_an_edit_indexes_nothing_again(edited: Repository) -> None:
