@@ -62,7 +62,7 @@ def phase_b(out: Path | None) -> None:
     steps: dict[str, dict[str, object]] = {}
     try:
         for name, argv in commands:
-            program = argv or [str(next(target.glob("gmnew-*/gm*"))), "tool", "check"]
+            program = argv or [str(_frozen_program(target)), "tool", "check"]
             begun = time.monotonic()
             status = subprocess.run(program, cwd=root, env=child_environment(), stdin=subprocess.DEVNULL).returncode
             steps[name] = {"status": status, "seconds": round(time.monotonic() - begun, 1)}
@@ -79,6 +79,11 @@ def phase_b(out: Path | None) -> None:
         raise CheckFailed("phase_b_failed", f"phase B failed; {root / WITNESS} says where")
 
 
+def _frozen_program(folder: Path) -> Path:
+    name = "gm.exe" if sys.platform == "win32" else "gm"
+    return next(folder.glob(f"gmnew-*/{name}"))
+
+
 @tool.command()
 @click.option("--remote", default="origin", show_default=True)
 @click.option("--branch", default="main", show_default=True)
@@ -92,7 +97,8 @@ def ship(remote: str, branch: str) -> None:
         witness = json.loads((root / WITNESS).read_bytes())
     except (OSError, ValueError) as error:
         raise Refused("no_witness", "there is no witness of phase B", "run gm tool phase-b") from error
-    passed = all(step["status"] == 0 for step in witness.get("steps", {}).values()) and len(witness["steps"]) == 4
+    steps = witness.get("steps", {})
+    passed = len(steps) == 4 and all(step["status"] == 0 for step in steps.values())
     if witness.get("commit") != commit or not witness.get("clean") or not passed:
         raise Refused(
             "stale_witness", f"the witness is not one of {commit[:12]} in a clean tree", "run gm tool phase-b"
