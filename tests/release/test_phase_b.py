@@ -1,7 +1,7 @@
-"""`gm tool phase-b` and `gm tool ship` whole, in a clone of this checkout with fewer tests, a remote and a CI of its own.
+"""`gm tool phase-b` and `gm tool ship` whole: a clone of this checkout with fewer tests, its remote, a gh of its own.
 
-The clone's gate, tests, freeze and check of the frozen program really run: minutes, so run by .ci/run after the README's
-test command.
+The gate, the tests, the freeze and the check of the frozen program really run: minutes, so run by .ci/run after the
+README's test command.
 """
 
 from __future__ import annotations
