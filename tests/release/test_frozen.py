@@ -101,6 +101,16 @@ def test_a_body_imports_the_whole_standard_library(host: Host) -> None:
     assert run(host, code) == []
 
 
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_process_pools_work_in_a_body_by_every_start_method(host: Host, method: str) -> None:
+    """From Python 3.14 on `forkserver` is what a pool on Linux takes by itself."""
+    code = "import concurrent.futures, math, multiprocessing\n"
+    code += f"context = multiprocessing.get_context({method!r})\n"
+    code += "with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as pool:\n"
+    code += "    return list(pool.map(math.sqrt, [1, 4, 9]))"
+    assert run(host, code) == [1.0, 2.0, 3.0]
+
+
 def test_children_inherit_the_users_library_path_and_nothing_of_the_bundle(host: Host) -> None:
     code = "import json, os\nr = await gm.run_shell(command='env -0')\n"
     code += "pairs = [p.partition('=') for p in r['stdout'].split(chr(0)) if '=' in p]\n"
