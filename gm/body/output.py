@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gm.body.limits import OUTPUT_BYTES, SHOWN_BYTES
 from gm.body.process import Stream
-from gm.run.redact import Redactor
+from gm.system.redact import Redactor
 
 Keep = Callable[[bytes], str]
 """Stores bytes as a blob of the run and returns its sha256."""

@@ -17,8 +17,8 @@ from gm.body.process import BodyEvents, BodyProcess, BodySource, Stream
 from gm.body.result import BodyResult, Language, State
 from gm.body.table import VerbTable
 from gm.errors import GmError
-from gm.run.redact import Redactor, excerpts
 from gm.run.run import Run
+from gm.system.redact import Redactor, excerpts
 from gm.verbs.call import effect_unlogged
 
 Report = Callable[[str], None]

@@ -7,8 +7,12 @@ import threading
 import time
 from collections.abc import Callable
 from queue import Full, Queue
+from typing import TYPE_CHECKING
 
 from gm.relay.pipes import start_thread
+
+if TYPE_CHECKING:
+    from gm.system.redact import Passing
 
 TAIL_BYTES = 64 * 1024
 _LOG_BYTES = 1024 * 1024
@@ -20,7 +24,8 @@ class Diagnostics:
     """Forwards text to stderr and to a file: `stderr.log` of the run, before there is one `~/.gmnew/log/relay-….log`.
 
     Many hosts never read a server's stderr: when that pipe is full, what comes is dropped there and stays in the file.
-    The file is made with the first text, holds at most 1 MiB, and the 20 newest files are kept.
+    The file is made with the first text, holds at most 1 MiB and no secrets of the environment, and the 20 newest
+    files are kept.
     """
 
     def __init__(self) -> None:
@@ -29,6 +34,7 @@ class Diagnostics:
         self._forwarder: threading.Thread | None = None
         self._file: int | None = None
         self._left = _LOG_BYTES
+        self._without_secrets: Passing | None = None
         self._said: set[str] = set()
 
     def say(self, text: str) -> None:
@@ -59,12 +65,15 @@ class Diagnostics:
         except OSError:
             return
         with self._lock:
+            self._finish_file()
             if self._file is not None:
                 os.close(self._file)
             self._file, self._left = file, _LOG_BYTES
 
     def flush(self, timeout: float) -> None:
-        """Give the forwarder a moment to write what is queued."""
+        """Give the forwarder a moment to write what is queued, and write what the file still lacks."""
+        with self._lock:
+            self._finish_file()
         deadline = time.monotonic() + timeout
         while self._queue.unfinished_tasks and time.monotonic() < deadline:
             time.sleep(0.002)
@@ -81,6 +90,17 @@ class Diagnostics:
             self._queue.task_done()
 
     def _write_file(self, data: bytes) -> None:
+        if self._without_secrets is None:
+            self._without_secrets = _without_secrets()
+        self._append(self._without_secrets.take(data))
+
+    def _finish_file(self) -> None:
+        if self._without_secrets is not None:
+            self._append(self._without_secrets.rest())
+
+    def _append(self, data: bytes) -> None:
+        if not data:
+            return
         try:
             if self._file is None and self._left:
                 self._file = _open_log()
@@ -88,6 +108,14 @@ class Diagnostics:
                 self._left -= os.write(self._file, data[: self._left])
         except OSError:
             self._left = 0
+
+
+def _without_secrets() -> Passing:
+    from gm.system.environ import secrets
+    from gm.system.redact import Passing, Redactor
+
+    found = secrets()
+    return Passing(Redactor(found) if found else None)
 
 
 def _open_log() -> int:

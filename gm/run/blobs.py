@@ -11,8 +11,8 @@ import threading
 from pathlib import Path
 
 from gm.errors import NotFound
-from gm.run.redact import Redactor
 from gm.system.atomic import naming, replace, sync_folder
+from gm.system.redact import Redactor
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 

@@ -17,9 +17,9 @@ from gm.run.line import FIRST_PREV, Event, entry_of, parse_line, request_key
 from gm.run.logfile import LogFile
 from gm.run.payload import encode
 from gm.run.recovery import Head, repair, write_head
-from gm.run.redact import Redactor
 from gm.run.selection import Page, Selection, selection
 from gm.run.textsearch import TextSearch
+from gm.system.redact import Redactor
 
 _SMALL_BYTES = 128 * 1024
 """A log up to this size is scanned faster than its index is opened."""

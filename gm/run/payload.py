@@ -14,8 +14,8 @@ from typing import Any
 
 from gm.protocol.limits import BLOB_BYTES
 from gm.run.blobs import BlobStore
-from gm.run.redact import Redactor
 from gm.system.names import show_path
+from gm.system.redact import Redactor
 
 MAX_DEPTH = 100
 """Values nested deeper are shown by `repr`, so that every reader can parse them."""

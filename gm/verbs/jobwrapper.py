@@ -22,9 +22,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from gm.run.redact import Passing, Redactor
 from gm.system.environ import secrets
 from gm.system.processes import die_with_parent, process_start_time
+from gm.system.redact import Passing, Redactor
 from gm.system.trees import Tree, end_now
 from gm.verbs.jobfiles import OUTPUT_BYTES, SECRETS, JobFiles
 

@@ -17,7 +17,7 @@ from typing import IO, Any, cast
 
 from gm.protocol.limits import BLOB_BYTES
 from gm.run.blobs import BlobStore
-from gm.run.redact import excerpts
+from gm.system.redact import excerpts
 from gm.verbs.keeping import Kept, keep
 
 KEPT_BYTES = 256 * 1024 * 1024

@@ -10,7 +10,7 @@ import pytest
 
 from gm.body import limits, running
 from gm.errors import GmError, NotFound, UsageError
-from gm.run.redact import Redactor
+from gm.system.redact import Redactor
 from tests.body.conftest import Play, Stage, until
 
 SPIN = "print('so far', flush=True)\nawait gm.echo()\nwhile True: pass"

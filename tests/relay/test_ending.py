@@ -194,6 +194,17 @@ def test_what_a_worker_prints_to_stderr_is_forwarded_and_kept(tmp_path: Path) ->
         assert log.read_text() == "a warning\n"
 
 
+def test_the_kept_text_has_no_secrets_of_the_environment(tmp_path: Path) -> None:
+    with Host(tmp_path, SERVICE_TOKEN="abcdefgh-12345678") as host:
+        host.open()
+        host.ask("stderr", {"text": "refused: abcdefgh-12345678, and abcdef"})
+        host.ask("stderr", {"text": "gh-12345678!\nabcdefgh"})
+        host.close()
+        assert b"abcdefgh-12345678" in host.stderr
+    (log,) = (tmp_path / "home" / "log").glob("relay-*.log")
+    assert log.read_text() == "refused: ‹redacted SERVICE_TOKEN›, and ‹redacted SERVICE_TOKEN›!\nabcdefgh"
+
+
 def test_only_the_newest_logs_are_kept(tmp_path: Path) -> None:
     folder = tmp_path / "home" / "log"
     folder.mkdir(parents=True)

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gm.run.log import Log
-from gm.run.redact import Passing, Redactor, excerpts
 from gm.run.verify import verify
+from gm.system.redact import Passing, Redactor, excerpts
 
 TOKEN = "ghp_0123456789abcdef"
 ODD = 'pa"ss\\wörd\nsecond line'

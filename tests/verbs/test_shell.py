@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from gm.errors import GmError
-from gm.run.redact import Redactor
 from gm.system.processes import process_start_time
+from gm.system.redact import Redactor
 from gm.verbs import shell as shell_module
 
 
