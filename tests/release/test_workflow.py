@@ -71,7 +71,7 @@ def test_jobs_end_and_may_do_no_more_than_they_need(workflow: dict[str, Any]) ->
     assert "permissions" not in build
     assert publish["permissions"] == {"contents": "write", "id-token": "write", "attestations": "write"}
     assert all(0 < job["timeout-minutes"] <= 45 for job in (build, publish))
-    assert publish["concurrency"] == {"group": "release", "cancel-in-progress": False}
+    assert publish["concurrency"] == {"group": "release", "cancel-in-progress": False, "queue": "max"}
     assert build["strategy"]["fail-fast"] is False
     assert all(step["with"]["persist-credentials"] is False for step in steps_of(workflow) if "checkout" in str(step))
 
