@@ -8,6 +8,7 @@ from here and its answers end here. Its folder lies where the updater clears up 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import shutil
 import tempfile
@@ -25,6 +26,7 @@ from gm.run.index import Index
 from gm.system.paths import gm_home
 from gm.system.processes import ProcessStarter
 from gm.verbs.registry import Registry
+from gm.work.git import run_git
 from gm.worker.options import Options
 from gm.worker.server import GmServer
 from gm.worker.session import Session
@@ -65,7 +67,7 @@ async def rehearse(options: Options, verbs: Registry, starter: ProcessStarter, b
     staging.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="rehearsal-", dir=staging))
     try:
-        await anyio.to_thread.run_sync(_open_sqlite)
+        await anyio.to_thread.run_sync(_prepare, folder)
         here = replace(options, workspace=str(folder), gate_open=True)
         for run, requests in (("new", _BEGINS), (None, _GOES_ON)):
             await _play(requests, replace(here, run=run), verbs, starter, bodies)
@@ -73,8 +75,10 @@ async def rehearse(options: Options, verbs: Registry, starter: ProcessStarter, b
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _open_sqlite() -> None:
-    """Load what the index of a long run takes; the rehearsal's run is a short one."""
+def _prepare(folder: Path) -> None:
+    """Make the folder a repository of its own (a home folder may be one), and load what a longer run takes."""
+    with contextlib.suppress(GmError):  # no git: then none is looked at
+        run_git(folder, "init", "--quiet")
     Index.in_memory().close()
 
 

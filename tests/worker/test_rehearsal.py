@@ -43,7 +43,7 @@ def test_it_plays_the_tools_in_a_folder_of_its_own_and_leaves_nothing(
     remove = rehearsal.shutil.rmtree
 
     def look(path: Path, **options: bool) -> None:
-        assert (path / "a.txt").read_text() == "a\n"
+        assert (path / "a.txt").read_text() == "a\n" and (path / ".git").is_dir()
         for log in path.glob(".gm/runs/*/log.jsonl"):
             seen.append(log.read_text())
         remove(path, **options)
