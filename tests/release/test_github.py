@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.release.gh import Gh
 from tests.release.test_publish import KEY, built, head
 from tests.update.releases import KEYS
 
+posix = pytest.mark.skipif(sys.platform == "win32", reason="builds of tests, and programs, are shell scripts")
 LOST = "error connecting to api.github.com"
 
 
@@ -135,10 +137,28 @@ def test_a_machine_without_gh_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         run_gh(["release", "view"])
 
 
+@posix
+def test_a_gh_that_hangs_is_ended_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gh = Gh.make(tmp_path / "gh.json", tmp_path / "assets")
+    gh.put_on_path(tmp_path / "bin")
+    real = tmp_path / "bin" / "gh"
+    real.rename(tmp_path / "bin" / "real")
+    real.write_text(f"#!/bin/sh\n[ -e '{tmp_path}/once' ] && exec '{tmp_path}/bin/real' \"$@\"\n: >'{tmp_path}/once'\n")
+    with real.open("a") as file:
+        file.write("exec sleep 60\n")
+    real.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+    monkeypatch.setenv("GH_TOKEN", "a token")
+    monkeypatch.setattr("release.github._TIMEOUT_S", 3)
+    assert GitHubStore("o/r", pause=lambda seconds: None).names() == []
+    assert gh.calls() == ["release view"] and (tmp_path / "once").exists()
+
+
 class Gone(Exception):
     """The runner is gone."""
 
 
+@posix
 @pytest.mark.parametrize("spared", range(34))
 def test_a_publication_that_is_broken_off_at_any_call_can_be_repeated(
     tmp_path: Path, gh: Gh, line: Line, store: GitHubStore, spared: int
@@ -172,6 +192,7 @@ def test_a_publication_that_is_broken_off_at_any_call_can_be_repeated(
     assert gh.contents()["install.sh"] == b"#!/bin/sh\n"
 
 
+@posix
 def test_an_older_run_is_refused_while_the_live_manifest_is_missing(tmp_path: Path, store: GitHubStore) -> None:
     publish_release(store, built(tmp_path, 5), head(5), key=KEY)
     store.remove("manifest.json")
