@@ -186,6 +186,7 @@ GOOD = f"2026-a={KEYS['2026-a']}"
         (f"{GOOD} {GOOD}", "named twice"),
         (f"{GOOD} b={KEYS['2026-a']} c={KEYS['2026-a']}", "two keys at most"),
     ],
+    ids=["no key", "short", "no name", "twice", "three"],  # the keys are new ones in each process of a run
 )
 def test_public_keys_that_no_build_could_use_are_refused(
     tmp_path: Path, store: FolderStore, words: str, said: str
