@@ -192,6 +192,7 @@ _OTHER_SYSTEMS = {
     *("_aix_support", "_android_support", "_apple_support", "_ios_support", "_osx_support", "_pyrepl"),
     *("ossaudiodev", "posix", "pwd", "grp", "fcntl", "resource", "termios", "tty", "pty", "syslog", "spwd"),
     *("crypt", "_crypt", "_posixshmem", "_posixsubprocess", "nturl2path", "_dbm", "_gdbm", "venv"),
+    "_zstd",  # where Python was built without libzstd
 }
 """Exist on some systems only, so that their absence says nothing."""
 
