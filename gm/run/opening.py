@@ -13,7 +13,7 @@ from gm import __version__
 from gm.errors import Conflict, NotFound, Refused
 from gm.run.address import read_address
 from gm.run.run import Run
-from gm.run.store import RunInfo, list_runs, new_run_id, prepare_state_folder, read_run, runs_folder
+from gm.run.store import list_runs, new_run_id, prepare_state_folder, runs_folder
 from gm.system.environ import secrets
 from gm.system.paths import is_workspace, state_folder
 
@@ -63,11 +63,11 @@ def resume_named(workspace: Path, run_id: str) -> Run:
         Conflict: `run_locked`, it is another living process's.
     """
     folder = runs_folder(state_folder(workspace)) / run_id
-    info = read_run(folder) if "/" not in run_id and "\\" not in run_id and len(run_id) < 100 else None
-    if info is None:
+    plain = "/" not in run_id and "\\" not in run_id and len(run_id) < 100
+    if not plain or not (folder / "log.jsonl").is_file():
         shown = ascii(run_id)[:120]
         raise NotFound("unknown_run", f"There is no run {shown} in {workspace}.", "`gm runs` lists them.")
-    return _resume(info, workspace)
+    return _resume(folder, workspace)
 
 
 def resume_newest(workspace: Path) -> Run | None:
@@ -76,13 +76,13 @@ def resume_newest(workspace: Path) -> Run | None:
         if info.ended or info.task is None:
             continue
         try:
-            return _resume(info, workspace)
+            return _resume(info.folder, workspace)
         except Conflict:
             continue
     return None
 
 
-def _resume(info: RunInfo, workspace: Path) -> Run:
+def _resume(folder: Path, workspace: Path) -> Run:
     """Open a run; one that is held by somebody who does not listen, as `gm call` does for a moment, is waited for.
 
     Raises:
@@ -91,9 +91,9 @@ def _resume(info: RunInfo, workspace: Path) -> Run:
     deadline = time.monotonic() + _BRIEFLY_S
     while True:
         try:
-            return Run.resume(info.folder, workspace, secrets=secrets())
+            return Run.resume(folder, workspace, secrets=secrets())
         except Conflict:
-            if read_address(info.folder) is not None or time.monotonic() >= deadline:
+            if read_address(folder) is not None or time.monotonic() >= deadline:
                 raise
         time.sleep(_POLL_S)
 
