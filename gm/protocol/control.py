@@ -12,8 +12,8 @@ were sent to earlier workers, as the n-th request of worker `boot`; ask the log 
 | `{"gm": "rehearse"}` | play a small session of your own, so that all that a first call needs is loaded and warm \
 (to a worker that stands by for an update) |
 | `{"gm": "state", "run"?, "workspace"?, "gate", "tools"?, "follows"?}` | what the command line said may have changed \
-since: the run to resume when it is asked for, whether the gate is open, the digest of the tools that the host knows \
-(first frame to a worker that stood by); with `follows` the worker before has given its run up but not ended |
+since: the run to resume now, whether the gate is open, the digest of the tools that the host knows (to a worker that \
+is taken into use after another one); with `follows` the worker before has given its run up but not ended |
 | `{"gm": "alone"}` | the worker before has ended, and the servers that it had started with it |
 | `{"gm": "idle?", "token"}` | say whether nothing runs, cancelled calls and background bodies included |
 | `{"gm": "update", "state", "build", "reason"?}` | what came of the hand-over to a build, for the next context: \
@@ -36,8 +36,8 @@ open it |
 
 Both sides pass over a frame that they do not know: relay and worker may be of different builds.
 
-A worker does nothing to its run (it takes no lock, writes no event) before the first frame that needs it: it may be
-started to stand by while another one still serves.
+A worker does nothing to its run (it takes no lock, writes no event) before a `state` frame or a host's frame that needs
+it: it may be started to stand by while another one still serves.
 
 Both sides count the host's requests of one worker (one boot) from 1, in the order of the pipe. The pair (boot, n)
 names a request for good, also when the host uses an id twice.

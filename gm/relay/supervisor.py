@@ -204,6 +204,8 @@ class Supervisor:
             worker.process.words_matter = False
             if worker is self._worker:
                 self._restarts.ready()
+                if self._workspace is not None:
+                    self._introduce(worker)
                 self.connection.attach(worker)
                 self._update.greet()
             else:
@@ -220,6 +222,7 @@ class Supervisor:
         elif kind == "rehearsed":
             self._update.standby_rehearsed(worker, time.monotonic())
         elif kind == "released":
+            worker.released = True
             self._update.released(worker, time.monotonic())
 
     def ended(self, event: WorkerEnded) -> None:
@@ -268,20 +271,29 @@ class Supervisor:
         """Put a ready standby in the place of the worker, which has ended or released its run."""
         self._build = build
         self._worker = standby
+        self._introduce(standby)
+        self.connection.attach(standby)
+        self._update.greet()
+
+    def _introduce(self, worker: Worker) -> None:
+        """Tell a worker that is taken into use what those before it have left, and whether one still ends."""
         known = {"run": self._run, "workspace": self._workspace, "gate": self._gate_open, "tools": self._tools}
         told = {name: value for name, value in known.items() if value is not None}
         self._follows = bool(self._retiring)
         if self._follows:
             told["follows"] = True
-        standby.process.write(control.encode("state", **told))
-        self.connection.attach(standby)
-        self._update.greet()
+        worker.process.write(control.encode("state", **told))
 
     def discard(self, worker: Worker) -> None:
         """Kill a worker that is not in use."""
         worker.process.kill()
 
     # --- time and end ---
+
+    @property
+    def _run_is_held(self) -> bool:
+        """Whether a worker that is ending may still have the run."""
+        return any(not self._processes[boot].released for boot in self._retiring)
 
     def tick(self, now: float) -> None:
         """Do what is due."""
@@ -293,7 +305,7 @@ class Supervisor:
             return
         worker = self._worker
         if worker is None:
-            if not self._retiring and now >= self._restarts.next_start:
+            if not self._run_is_held and now >= self._restarts.next_start:
                 self._start(now)
         elif not worker.ready and now >= worker.started + START_TIMEOUT_S:
             self._diagnostics.say(f"worker {worker.boot} was not ready after {START_TIMEOUT_S:.0f} s")
@@ -305,7 +317,7 @@ class Supervisor:
         """Return when `tick` has something to do, on the monotonic clock; infinite when nothing is due."""
         times = [self._update.deadline(), *self._retiring.values()]
         if self._worker is None:
-            times.append(math.inf if self._retiring or self._stopping else self._restarts.next_start)
+            times.append(math.inf if self._run_is_held or self._stopping else self._restarts.next_start)
         elif not self._worker.ready:
             times.append(self._worker.started + START_TIMEOUT_S)
         return min(times)

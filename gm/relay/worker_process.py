@@ -143,9 +143,10 @@ class Worker:
         count: how many requests of the host were sent to it.
         answered: how many of them it has answered.
         asked: ids, as JSON text, of its own requests to the host that are not answered yet.
+        released: whether it has given its run back, so that another worker may open that.
     """
 
-    __slots__ = ("answered", "asked", "count", "opened", "process", "ready", "started")
+    __slots__ = ("answered", "asked", "count", "opened", "process", "ready", "released", "started")
 
     def __init__(self, process: WorkerProcess, started: float) -> None:
         self.process = process
@@ -155,6 +156,7 @@ class Worker:
         self.count = 0
         self.answered = 0
         self.asked: dict[str, None] = {}
+        self.released = False
 
     @property
     def boot(self) -> int:

@@ -33,6 +33,9 @@ DEEPEST = 2
 _LOOK_AGAIN_S = 60.0
 _CONFIGURED_S = 10.0
 _WIND_UP_S = 15.0
+_ALONE_S = 5.0
+"""So long servers wait for those of the worker before to end; the relay kills it earlier."""
+
 Changed = Callable[[], Awaitable[None]]
 
 
@@ -45,6 +48,7 @@ class Fleet:
         verbs: gets a verb for each tool.
         extra: a further configuration file.
         changed: told when verbs came or went.
+        alone: servers start when this is set; the configuration is read at once.
 
     Attributes:
         started: every server has come up or failed once.
@@ -52,9 +56,16 @@ class Fleet:
     """
 
     def __init__(
-        self, run: Run, starter: ProcessStarter, verbs: Registry, extra: Path | None, changed: Changed
+        self,
+        run: Run,
+        starter: ProcessStarter,
+        verbs: Registry,
+        extra: Path | None,
+        changed: Changed,
+        alone: asyncio.Event,
     ) -> None:
         self._run, self._verbs, self._extra, self._changed = run, verbs, extra, changed
+        self._alone = alone
         self._around = Surroundings(run.workspace, starter, self._note, self._skip, self._tools_changed)
         self._config = Config(())
         self._servers: dict[str, Server] = {}
@@ -80,15 +91,16 @@ class Fleet:
         """Read the configuration and start its servers, side by side; returns at once."""
         if own_depth() >= DEEPEST:
             self._configured.set()
-            self._run.record(
-                "mcp-config", problem=f"started {own_depth()} deep below other gms: no servers are started"
-            )
+            self._record("mcp-config", problem=f"started {own_depth()} deep below other gms: no servers are started")
             return
         workspace, extra = self._run.workspace, self._extra
         self._used = await anyio.to_thread.run_sync(trusted_now, workspace)
-        self._config = await anyio.to_thread.run_sync(lambda: read_config(workspace, extra))
+        config = await anyio.to_thread.run_sync(lambda: read_config(workspace, extra))
+        if self._closed:
+            return
+        self._config = config
         for problem in self._config.problems:
-            self._run.record("mcp-config", source=problem.source, server=problem.server, problem=problem.message)
+            self._record("mcp-config", source=problem.source, server=problem.server, problem=problem.message)
         self._dormant = {entry.name: entry for entry in self._config.servers if entry.when is not None}
         for entry in self._config.servers:
             if entry.when is None:
@@ -118,6 +130,9 @@ class Fleet:
         self._await_names()
 
     async def _bring_up(self, server: Server) -> None:
+        """Start a server, but not beside those of the worker before: it may be one that allows one of its kind."""
+        with anyio.move_on_after(_ALONE_S):
+            await self._alone.wait()
         await server.start()
         if server.state == "running":
             await self._ignore(server.entry)
@@ -125,19 +140,19 @@ class Fleet:
             await self._tools_changed(server)
 
     async def _ignore(self, entry: ServerEntry) -> None:
-        if not entry.ignore:
+        if not entry.ignore or self._closed:
             return
         workspace = self._run.workspace
         if not is_repository(workspace):
-            self._run.record("gitignore", server=entry.name, state="skipped", lines=list(entry.ignore))
+            self._record("gitignore", server=entry.name, state="skipped", lines=list(entry.ignore))
             return
         try:
             added = await anyio.to_thread.run_sync(lambda: append_ignored(workspace, entry.ignore))
         except OSError as error:
-            self._run.record("gitignore", server=entry.name, state="failed", reason=str(error))
+            self._record("gitignore", server=entry.name, state="failed", reason=str(error))
             return
         if added:
-            self._run.record("gitignore", server=entry.name, state="added", lines=list(added))
+            self._record("gitignore", server=entry.name, state="added", lines=list(added))
 
     def close(self) -> None:
         """Write no more events: the run is about to be closed, the servers end after it."""
@@ -261,14 +276,17 @@ class Fleet:
             if server.state in ("failed", "unavailable")
         )
 
-    def _note(self, server: str, state: str, **fields: Any) -> None:
+    def _record(self, kind: str, **fields: Any) -> None:
         if not self._closed:
-            self._run.record("mcp-server", server=server, state=state, **fields)
+            self._run.record(kind, **fields)
+
+    def _note(self, server: str, state: str, **fields: Any) -> None:
+        self._record("mcp-server", server=server, state=state, **fields)
 
     def _skip(self, server: str, tool: str, reason: str) -> None:
-        if (server, tool, reason) not in self._skipped and not self._closed:
+        if (server, tool, reason) not in self._skipped:
             self._skipped.add((server, tool, reason))
-            self._run.record("mcp-tool-skipped", server=server, tool=tool, reason=reason)
+            self._record("mcp-tool-skipped", server=server, tool=tool, reason=reason)
 
     async def _remember(self) -> None:
         """Keep the names for the next start's description."""

@@ -59,6 +59,7 @@ class _Worker:
         self._stop_jobs = self._is_awaited = False
         self._renewal: asyncio.Future[None] | None = None
         self._rehearsal: asyncio.Future[None] | None = None
+        self._resuming: asyncio.Future[None] | None = None
         self._tending = anyio.CancelScope()
         self._tended: anyio.Event | None = None
         self._verbs = builtin_registry()
@@ -71,8 +72,13 @@ class _Worker:
             self._session = Session(self._options, self._wire, self._verbs, starter, bodies)
             self._server = GmServer(self._session, self._wire)
             self._session.when_opened(lambda run: tasks.start_soon(self._tend, run))
-            announce = self._server.announce_tools
-            self._session.when_opened(lambda run: tasks.start_soon(self._session.start_servers, run, announce))
+
+            def start_servers(run: Run) -> None:
+                fleet = self._session.servers_for(run, self._server.announce_tools)
+                if fleet is not None:
+                    tasks.start_soon(fleet.start)
+
+            self._session.when_opened(start_servers)
             tasks.start_soon(self._session.keep_durable)
             tasks.start_soon(_keep_updated)
             tasks.start_soon(self._serve)
@@ -114,7 +120,13 @@ class _Worker:
             print(f"gm: the rehearsal failed: {type(error).__name__}: {error}", file=sys.stderr)
         self._wire.control("rehearsed")
 
+    async def _resume(self) -> None:
+        with contextlib.suppress(GmError):  # the first call tries again, and is told
+            await self._session.resume()
+
     async def _end(self) -> None:
+        if self._resuming is not None:
+            await asyncio.wait([self._resuming])
         session, run = self._session, self._session.run
         if run is None:
             if self._is_awaited:
@@ -128,7 +140,7 @@ class _Worker:
         if fleet is not None:
             fleet.close()
         await self._stop_tending()
-        if self._is_awaited:
+        if self._is_awaited and not session.busy:  # what still has effects keeps the run
             await anyio.to_thread.run_sync(run.log.release)
             self._wire.control("released")
         await anyio.to_thread.run_sync(run.close)
@@ -152,13 +164,14 @@ class _Worker:
             self._is_awaited = bool(frame.get("release"))
             self._stop.set()
         elif kind == "idle?":
-            busy = session.calls.in_flight + len(session.background_names())
+            busy = session.busy
             why = {"why": f"{busy} calls or bodies run"} if busy else {}
             self._wire.control("idle", token=frame["token"], idle=not busy, **why)
         elif kind == "rehearse":
             self._rehearsal = asyncio.ensure_future(self._rehearse())
         elif kind == "state":
             session.take_state(frame)
+            self._resuming = asyncio.ensure_future(self._resume())
         elif kind == "alone":
             session.alone.set()
         elif kind == "update":

@@ -68,7 +68,7 @@ async def rehearse(options: Options, verbs: Registry, starter: ProcessStarter, b
     folder = Path(tempfile.mkdtemp(prefix="rehearsal-", dir=staging))
     try:
         await anyio.to_thread.run_sync(_prepare, folder)
-        here = replace(options, workspace=str(folder), gate_open=True)
+        here = replace(options, connection="rehearsal", workspace=str(folder), steps=None, gate_open=True)
         for run, requests in (("new", _BEGINS), (None, _GOES_ON)):
             await _play(requests, replace(here, run=run), verbs, starter, bodies)
     finally:

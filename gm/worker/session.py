@@ -37,8 +37,6 @@ from gm.worker.wire import Wire
 
 Roots = Callable[[], Awaitable[list[Path]]]
 _SYNC_INTERVAL_S = 1.0
-_ALONE_S = 5.0
-"""So long the other MCP servers wait for those of the worker before to end; the relay kills it earlier."""
 
 
 class Session:
@@ -122,17 +120,31 @@ class Session:
                     return current
                 await self._refuse_busy(current, call)
             place = current.workspace if current is not None else await self._place(roots, workspace)
-            opened = await anyio.to_thread.run_sync(lambda: self._find(place, run, create))
-            skills, waiting = await anyio.to_thread.run_sync(workspace_skills, place)
-            self._wanted = None
-            if current is not None:
-                current.close()
-            self._take(opened)
-            self._serve_skills(opened.run, skills, waiting)
-            await adopt_jobs(opened.run)
-            for do in self._on_open:
-                do(opened.run)
-            return opened.run
+            return await self._enter(place, run, create)
+
+    async def resume(self) -> None:
+        """Open the run that the relay names before a call needs it: no other host may take it, its jobs are watched.
+
+        Raises:
+            GmError: as `open`, which tries again at the first call.
+        """
+        async with self._opening:
+            if self.run is None and self._wanted is not None and self._named is not None:
+                place = await anyio.to_thread.run_sync(check_workspace, Path(self._named))
+                await self._enter(place, None, create=False)
+
+    async def _enter(self, place: Path, run: str | None, create: bool) -> Run:
+        opened = await anyio.to_thread.run_sync(lambda: self._find(place, run, create))
+        skills, waiting = await anyio.to_thread.run_sync(workspace_skills, place)
+        self._wanted = None
+        if self.run is not None:
+            self.run.close()
+        self._take(opened)
+        self._serve_skills(opened.run, skills, waiting)
+        await adopt_jobs(opened.run)
+        for do in self._on_open:
+            do(opened.run)
+        return opened.run
 
     def _find(self, place: Path, run: str | None, create: bool) -> Opened:
         """Open the named run, else the one that relay or user named, else the newest open one, else a new one."""
@@ -182,7 +194,7 @@ class Session:
             raise begun.refusal()
 
     def take_state(self, frame: Mapping[str, Any]) -> None:
-        """Take what has changed while this worker stood by: the run to resume and where, whether the gate is open."""
+        """Take what the workers before have left: the run to resume and where, whether the gate is open."""
         self._wanted = frame.get("run", self._wanted)
         self._named = frame.get("workspace", self._named)
         self.host_tools = frame.get("tools")
@@ -305,13 +317,18 @@ class Session:
             error = raised
             raise
         except asyncio.CancelledError:
-            error = GmError("cancelled", f"The caller of {verb} has gone.")
+            error = GmError("cancelled", f"{verb} was ended: its caller has gone, or the worker was replaced.")
             raise
         finally:
             self._shell_calls -= 1
             ms = round((time.monotonic() - started) * 1000)
             failed = {} if error is None else {"error": {"code": error.code, "message": error.message}}
             run.record("result", of=seq, tool=verb, ok=error is None, ms=ms, **failed)
+
+    @property
+    def busy(self) -> int:
+        """How many calls and bodies run, those that nobody waits for among them."""
+        return self.calls.in_flight + len(self.background_names()) + self._shell_calls
 
     # --- what the context shows ---
 
@@ -353,24 +370,23 @@ class Session:
         named = self._named or os.environ.get("CLAUDE_PROJECT_DIR") or "."
         return remembered_signatures(Path(named).absolute())
 
-    async def start_servers(self, run: Run, announce: Callable[[], Awaitable[None]]) -> None:
-        """Start the other MCP servers of an opened run's workspace, once; later runs take them over.
+    def servers_for(self, run: Run, announce: Callable[[], Awaitable[None]]) -> Fleet | None:
+        """Return the other MCP servers of an opened run's workspace, to be started.
 
-        They are not started beside those of the worker before: a server may allow one of its kind.
+        Returns:
+            None for a later run, which takes over those that are there.
         """
         if self.fleet is not None:
             self.fleet.use_run(run)
-            return
+            return None
 
         async def changed() -> None:
             self.bodies.verbs_changed()
             await announce()
 
         extra = self.options.mcp_config
-        self.fleet = Fleet(run, self._starter, self.verbs, Path(extra) if extra else None, changed)
-        with anyio.move_on_after(_ALONE_S):
-            await self.alone.wait()
-        await self.fleet.start()
+        self.fleet = Fleet(run, self._starter, self.verbs, Path(extra) if extra else None, changed, self.alone)
+        return self.fleet
 
     # --- life ---
 

@@ -11,12 +11,25 @@ import json
 import sys
 from typing import Any
 
-from gm.errors import GmError, UsageError
+import anyio
+
+from gm.errors import GmError, Unavailable, UsageError
 from gm.run.address import prepare_address, remove_address
 from gm.run.run import Run
 from gm.worker.session import Session
 
 _LINE_BYTES = 64 * 1024 * 1024
+_FINISH_S = 0.2
+_CANCEL_S = 0.6
+"""When the worker ends, its calls have so long to finish by themselves, then to end."""
+
+_ENDED = {
+    "error": Unavailable(
+        "worker_ended",
+        "The worker ended while the call ran; it may or may not have taken effect.",
+        "Look at what it has done before it is made again.",
+    ).as_json()
+}
 
 
 class VerbSocket:
@@ -28,9 +41,13 @@ class VerbSocket:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._answers: set[asyncio.Future[dict[str, Any]]] = set()
 
     async def serve(self, run: Run) -> None:
-        """Listen for as long as this is awaited; a folder that takes no socket is a warning in the log."""
+        """Listen for as long as this is awaited, then end the calls: none outlives the worker's hold on the run.
+
+        A folder that takes no socket is a warning in the log.
+        """
         try:
             address = prepare_address(run.folder)
             server = await self._listen(address)
@@ -42,6 +59,16 @@ class VerbSocket:
         finally:
             server.close()
             remove_address(run.folder)
+            with anyio.CancelScope(shield=True):
+                await self._end_calls()
+
+    async def _end_calls(self) -> None:
+        if self._answers:
+            await asyncio.wait(self._answers, timeout=_FINISH_S)
+        for answer in self._answers:
+            answer.cancel()
+        if self._answers:
+            await asyncio.wait(self._answers, timeout=_CANCEL_S)
 
     async def _listen(self, address: str) -> Any:
         if sys.platform == "win32":
@@ -62,13 +89,15 @@ class VerbSocket:
             line = await reader.readline()
             if line:
                 answer = asyncio.ensure_future(self._answer(line, lambda text: send({"progress": text})))
+                self._answers.add(answer)
+                answer.add_done_callback(self._answers.discard)
                 gone = asyncio.ensure_future(reader.read())
                 await asyncio.wait([answer, gone], return_when=asyncio.FIRST_COMPLETED)
                 gone.cancel()
                 if not answer.done():  # the caller has gone: a shell ends, what else has begun ends by itself
                     answer.cancel()
                     return
-                send(answer.result())
+                send(_ENDED if answer.cancelled() else answer.result())
                 await writer.drain()
         except (ConnectionError, ValueError):
             return  # the caller has gone, or sent more than any call holds
