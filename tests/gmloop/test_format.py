@@ -53,6 +53,9 @@ GOLDEN = {
     "omitted arguments": ("f(a,,b)", "f(a, , b);\n"),
     "new": ("x = new A (1)\ny=new(pick())(2)", "x = new A(1);\ny = new (pick())(2);\n"),
     "declarations": ("var a=1,b\nvar c = 1,\nd = 2", "var a = 1, b;\nvar c = 1,\n    d = 2;\n"),
+    "a last comma": ("var a=1, // x\nb, // y\n;var c,var d\nvar static e=1", "var a = 1, // x\n    b // y\n;\nvar c;\nvar d;\nvar static e = 1;\n"),
+    "globalvar without commas": ("globalvar a b,c\nd e", "globalvar a b, c d e;\n"),
+    "names that became keywords": ("try=1\nnew--", "try = 1;\nnew--;\n"),
     "blank lines": ("\n\n\nx = 1\n\n\n\ny = 2\n\n\n", "x = 1;\n\ny = 2;\n"),
     "comments": ("// a  \nx = 1 // b\n/* c */\ny = 2 /* d */\n\n// e", "// a\nx = 1; // b\n/* c */\ny = 2; /* d */\n\n// e\n"),
     "comments in brackets": ("f(a, // one\nb /* two */)\nif (x) // why\n{ y() }", "f(\n    a, // one\n    b /* two */\n);\nif (x) // why\n{\n    y();\n}\n"),
@@ -88,6 +91,7 @@ LONG = "a_rather_long_name_number_one"
         (f"x = {{a: {LONG}, b: {LONG}}}", f"x = {{\n    a: {LONG},\n    b: {LONG}\n}};\n"),
         (f"x = [{LONG}, {LONG}]", f"x = [\n    {LONG},\n    {LONG}\n];\n"),
         (f"if ({LONG} && {LONG}) {{ b(); }}", f"if (\n    {LONG} &&\n    {LONG}\n) {{\n    b();\n}}\n"),
+        (f"globalvar {LONG} {LONG} {LONG}", f"globalvar {LONG} {LONG} {LONG};\n"),
         (f"x.first({LONG}).second({LONG})", f"x\n    .first({LONG})\n    .second({LONG});\n"),
     ],
 )

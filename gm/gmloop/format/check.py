@@ -5,16 +5,16 @@ from __future__ import annotations
 from gm.gmloop.format.flat import BLANKS, number
 from gm.gmloop.gml import kinds as k
 from gm.gmloop.gml import syntax as s
-from gm.gmloop.gml.parser import Parsed
+from gm.gmloop.gml.parser import LIST_ENDS, Parsed
 
-_CLOSERS = (k.RPAREN, k.RBRACKET, k.RBRACE)
+_BEHIND_LAST_COMMA = frozenset((k.RPAREN, k.RBRACKET, k.RBRACE)) | LIST_ENDS  # a comma in front of these says nothing
 
 
 def difference(old: Parsed, new: Parsed) -> str | None:
     """Return what differs between two parses beyond what layout may change, or None.
 
-    Layout may change white space, semicolons, parentheses that mean nothing, a trailing comma of a literal, the
-    zeros of a number and the spelling of a logical operator. It may not change a token, a comment, the order of
+    Layout may change white space, semicolons, parentheses that mean nothing, a trailing comma of a literal or var,
+    the zeros of a number and the spelling of a logical operator. It may not change a token, a comment, the order of
     both, or the tree.
     """
     first, second = _stream(old), _stream(new)
@@ -43,13 +43,13 @@ def _stream(parsed: Parsed) -> list[object]:
             add(comment.rstrip(BLANKS))
             trivia += 1
         if kind == k.SEMICOLON or kind == k.LPAREN:
-            if pending_comma:
+            if pending_comma and kind == k.LPAREN:
                 add(k.COMMA)
-                pending_comma = False
+            pending_comma = False
             continue
         if pending_comma:
             pending_comma = False
-            if kind not in _CLOSERS:
+            if kind not in _BEHIND_LAST_COMMA:
                 add(k.COMMA)
         if kind == k.RPAREN:
             continue

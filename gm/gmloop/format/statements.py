@@ -95,18 +95,19 @@ class StatementLayout(ListLayout):
         return None
 
     def _flat_declaration(self, node: s.Declaration) -> str | None:
-        parts: list[str] = []
+        text = self._keywords(node)
         for place, part in enumerate(node.declarators):
-            if place and self.lines_before(part.first):
+            comma = place > 0 and self.kinds[part.first - 1] == k.COMMA
+            if comma and self.lines_before(part.first):
                 return None
-            if part.value is None:
-                parts.append(part.name.text)
-                continue
-            value = self.flat(self.bare(part.value))
-            if value is None:
-                return None
-            parts.append(f"{part.name.text} {self.token(part.name.stop)} {value}")
-        return f"{self._keywords(node)} {', '.join(parts)}"
+            text += ", " if comma else " "
+            text += part.name.text
+            if part.value is not None:
+                value = self.flat(self.bare(part.value))
+                if value is None:
+                    return None
+                text += f" {self.token(part.name.stop)} {value}"
+        return text
 
     def _keywords(self, node: s.Declaration) -> str:
         stop = node.declarators[0].first if node.declarators else node.stop
@@ -135,13 +136,15 @@ class StatementLayout(ListLayout):
         parts: list[Doc] = []
         broken = False
         for place, part in enumerate(node.declarators):
-            broken = broken or (place > 0 and self.lines_before(part.first) > 0)
-            parts.extend([" ", *self.lead(part.first)] if place == 0 else self.item_break(part.first))
+            spaced = place == 0 or self.kinds[part.first - 1] != k.COMMA
+            broken = broken or (not spaced and self.lines_before(part.first) > 0)
+            parts.extend([" ", *self.lead(part.first)] if spaced else self.item_break(part.first))
             parts.append(self.token(part.name.first))
             if part.value is not None:
                 parts.extend((" ", self.tok(part.name.stop), " ", self.doc(self.bare(part.value))))
-            if self.kinds[part.stop] == k.COMMA and place < len(node.declarators) - 1:
-                parts.append(self.tok(part.stop))
+            if self.kinds[part.stop] == k.COMMA and part.stop < node.stop:
+                last = place == len(node.declarators) - 1
+                parts.extend(self.lead(part.stop) if last else (self.tok(part.stop),))
         if len(node.declarators) == 1:
             return [*docs, *parts]
         return Group([*docs, Indent(parts)], broken)

@@ -35,6 +35,12 @@ MAX_DEPTH: Final = 2500
 
 _PREFIX: Final = frozenset((k.MINUS, k.PLUS, k.NOT, k.TILDE))
 _POSTFIX: Final = frozenset((k.LPAREN, k.DOT, k.INCREMENT, k.DECREMENT)) | k.OPENERS
+_PREFIX_UPDATES: Final = frozenset((k.PLUS, k.MINUS, k.INCREMENT, k.DECREMENT))
+_BEHIND_NAME: Final = (
+    frozenset(kind for kind in range(k.KIND_COUNT) if kind in k.ASSIGNMENTS or k.BINDING_POWER[kind])
+    | _PREFIX_UPDATES
+    | frozenset((k.COMMA, k.RPAREN, k.RBRACKET, k.DOT))
+)
 _VALUE_STARTS: Final = frozenset(
     (
         *(k.IDENT, k.NUMBER, k.STRING, k.TEMPLATE, k.LPAREN, k.LBRACE, k.LBRACKET, k.FUNCTION, k.NEW),
@@ -109,7 +115,7 @@ class ExpressionParser:
     def name(self, wanted: str) -> Name:
         """Take a name; a missing one is reported and becomes a `Name` of no width."""
         pos = self.pos
-        if self.kinds[pos] == k.IDENT:
+        if self.kinds[pos] == k.IDENT or (self.kinds[pos] in k.LATE_KEYWORDS and self.old_name()):
             self.pos = pos + 1
             return Name(pos, pos + 1, self.text[self.starts[pos] : self.ends[pos]])
         self.error(f"expected {wanted}, found {self.shown()}")
@@ -124,6 +130,15 @@ class ExpressionParser:
             return Name(pos, pos + 1, self.text[start : self.ends[pos]])
         self.error(f"expected {wanted}, found {self.shown()}")
         return Name(pos, pos, "")
+
+    def old_name(self) -> bool:
+        """Make a name of a word that is a keyword only since GameMaker 2.3, where it can be nothing else."""
+        after = self.kinds[self.pos + 1]
+        takes_value = self.kinds[self.pos] == k.THROW or self.kinds[self.pos] == k.DELETE
+        if after not in _BEHIND_NAME or (takes_value and after in _PREFIX_UPDATES):
+            return False
+        self.kinds[self.pos] = k.IDENT
+        return True
 
     def too_deep(self) -> Node:
         """Give up on what is nested too deep: the rest of the file becomes `Bad`."""
@@ -170,7 +185,7 @@ class ExpressionParser:
     def unary(self) -> Node:
         """Parse prefix operators and the operand with what follows it."""
         kind = self.kinds[self.pos]
-        if kind == k.IDENT:
+        if kind == k.IDENT or (kind in k.LATE_KEYWORDS and self.old_name()):
             return self.operand()
         first = self.pos
         if kind in _PREFIX or kind == k.INCREMENT or kind == k.DECREMENT:

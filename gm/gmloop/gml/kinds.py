@@ -195,6 +195,9 @@ PUNCTUATION: Final[dict[str, int]] = {
     "--": DECREMENT,
 }
 
+LATE_KEYWORDS: Final[frozenset[int]] = frozenset((FUNCTION, NEW, DELETE, STATIC, THROW, TRY, CATCH, FINALLY))
+"""Words that code from before GameMaker 2.3 may use as names."""
+
 LINE_COMMENT: Final = 0
 BLOCK_COMMENT: Final = 1
 REGION: Final = 2  # #region …

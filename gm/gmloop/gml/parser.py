@@ -40,6 +40,10 @@ from gm.gmloop.gml.tokens import Tokens, tokenize
 
 _RECURSION: Final = MAX_DEPTH * 8
 _STATEMENT_ENDS: Final = frozenset((k.EOF, k.RBRACE, k.SEMICOLON, k.CASE, k.DEFAULT, k.ELSE, k.UNTIL))
+LIST_ENDS: Final = frozenset(
+    (k.SEMICOLON, k.VAR, k.STATIC, k.GLOBALVAR, k.IF, k.FOR, k.WHILE, k.REPEAT, k.WITH, k.SWITCH, k.DO, k.RETURN)
+)
+"""What may stand behind the last comma of a ``var``, which then declares nothing more."""
 _NO_STATEMENT: Final = frozenset((k.EOF, k.RBRACE, k.CASE, k.DEFAULT, k.ELSE, k.UNTIL, k.CATCH, k.FINALLY))
 
 
@@ -131,7 +135,7 @@ class StatementParser(ExpressionParser):
     def statement(self) -> Node:
         """Parse one statement with its semicolon; one that is missing becomes a `Bad` of no width."""
         kind = self.kinds[self.pos]
-        if kind == k.IDENT:
+        if kind == k.IDENT or (kind in k.LATE_KEYWORDS and self.old_name()):
             return self.simple()
         if self.depth >= MAX_DEPTH:
             return self.too_deep()
@@ -284,11 +288,16 @@ class StatementParser(ExpressionParser):
         return alternate
 
     def declaration(self, keyword: int) -> Node:
-        """Parse ``var``, ``static`` or ``globalvar`` with its declarators."""
+        """Parse ``var``, ``static`` or ``globalvar`` with its declarators.
+
+        As in GameMaker, the last comma may have no name behind it, ``var static`` is static, and the names of a
+        globalvar need no commas.
+        """
         first = self.pos
         kinds = self.kinds
         self.pos = first + 1
-        while kinds[self.pos] == keyword:
+        while kinds[self.pos] == keyword or (keyword == k.VAR and kinds[self.pos] == k.STATIC):
+            keyword = kinds[self.pos]
             self.pos += 1
         declarators: list[Declarator] = []
         while True:
@@ -301,13 +310,25 @@ class StatementParser(ExpressionParser):
                 self.pos += 1
                 value = self.expression()
             declarators.append(Declarator(at, self.pos, name, value))
-            if kinds[self.pos] != k.COMMA:
-                break
-            self.pos += 1
-            if kinds[self.pos] == k.SEMICOLON:
+            if kinds[self.pos] == k.COMMA:
+                self.pos += 1
+                if kinds[self.pos] in LIST_ENDS:
+                    break
+            elif keyword != k.GLOBALVAR or value is not None or not self._another_name():
                 break
         self.end_statement()
         return Declaration(first, self.pos, keyword, declarators)
+
+    def _another_name(self) -> bool:
+        """Tell whether the name at hand is one more of a globalvar without commas: a new line may begin a statement."""
+        if self.kinds[self.pos] != k.IDENT:
+            return False
+        if not self.on_new_line():
+            return True
+        self.pos += 1
+        names = self.kinds[self.pos] == k.IDENT and not self.on_new_line()
+        self.pos -= 1
+        return names
 
     def return_statement(self, keyword: int) -> Node:
         """Parse ``return``, ``throw`` or ``delete``."""
