@@ -108,6 +108,10 @@ def test_rulesets_choose_rules_and_the_configuration_overrules_them() -> None:
         ("feather/gm2004", "for (var i = 0; i < 5; i++) { f(); }\ng(i);\n"),
         ("feather/gm2047", "switch (a) { case 1: return 1; break; }\n"),
         ("feather/gm2047", "function f() { return g();\nfunction g() { return 1; } }\n"),
+        ("feather/gm2047", "#define first\nreturn 1;\n#define second\nx = 2;\n"),
+        ("feather/gm2044", "#define first\nvar a;\n#define second\nvar a;\n"),
+        ("feather/gm1055", "function f(argument0, argument1) { return argument0 + argument1; }\n"),
+        ("feather/gm1042", "/// @param width\nfunction f(argument0) { return argument0; }\n"),
         ("feather/gm2000", "gpu_set_blendmode(bm_add);\nif (a) { gpu_set_blendmode(bm_normal); exit; }\ngpu_set_blendmode(bm_normal);\n"),
         ("feather/gm2063", "var _old = draw_get_alpha();\ndraw_set_alpha(0.5);\ndraw_set_alpha(_old);\n"),
         ("feather/gm2005", "for (var i = 0; i < 2; i++) { surface_set_target(s);\nif (b) { surface_reset_target(); continue; }\nsurface_reset_target(); }\n"),
@@ -180,6 +184,19 @@ def test_fixes_go_on_where_a_macro_is_one_operand(make_project: Make) -> None:
     text = "#macro A (1 + 2)\n#macro B -1\nx = x - A;\nx = x * B;\n"
     run = LintSettings({"gml/prefer-compound-assignments": "warn"}, facts_of(make_project, text), BUILTINS)
     assert fix_text(text, SCRIPT, run)[0] == "#macro A (1 + 2)\n#macro B -1\nx -= A;\nx *= B;\n"
+
+
+def test_the_project_may_bring_what_the_runtime_has_no_more(make_project: Make) -> None:
+    root = make_project({"instance_create": "return instance_create_layer(argument0, argument1, layer, argument2);\n"})
+    facts = read_facts(require_project(root))
+    assert found("instance_create(0, 0, obj_a);\n", "feather/gm1017", facts=facts) == []
+    assert found("instance_create(0, 0, obj_a);\n", "feather/gm1017")
+
+
+def test_a_globalvar_of_several_names_is_told_each_of_them() -> None:
+    run = LintSettings({"gml/no-globalvar": "warn"}, None, BUILTINS)
+    message = lint_text("globalvar a, b;\n", SCRIPT, run)[0].message
+    assert message == "globalvar a, b: write global.a, global.b instead"
 
 
 def test_outside_of_a_project_a_name_in_capitals_may_be_any_macro() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gm.errors import GmError
+from gm.gmloop.catalog import Catalog
 from gm.gmloop.project.events import EVENT_NAMES, event_file_name, event_of_file
 from gm.gmloop.project.facts import read_facts
 from gm.gmloop.project.find import find_project, require_project
@@ -100,6 +102,59 @@ def test_objects_of_every_ide_version_are_read() -> None:
     assert (item.name, item.parent, item.events[0].file_name) == ("obj_a", "obj_b", "Collision_obj_c.gml")
     assert set(item.variables) == {"speed_max", "hp"}
     assert read_object(read_yy("{}")).events == ()
+
+
+def test_objects_of_an_ide_before_2_3_name_one_another_by_key(tmp_path: Path) -> None:
+    keys = {"": "00000000-0000-0000-0000-000000000000", "obj_a": "1a-0", "obj_b": "2b-0"}
+    listed = [
+        {"Key": keys[name], "Value": {"resourcePath": f"objects\\{name}\\{name}.yy", "resourceType": "GMObject"}}
+        for name in ("obj_a", "obj_b")
+    ]
+    (tmp_path / "game.yyp").write_text(json.dumps({"resources": listed}))
+    collision = {"id": "e1", "collisionObjectId": keys["obj_b"], "enumb": 0, "eventtype": 4}
+    step = {"id": "e2", "collisionObjectId": keys[""], "enumb": 0, "eventtype": 3}
+    for name, parent in (("obj_a", ""), ("obj_b", "obj_a")):
+        folder = tmp_path / "objects" / name
+        folder.mkdir(parents=True)
+        record = {"name": name, "parentObjectId": keys[parent], "eventList": [collision, step]}
+        (folder / f"{name}.yy").write_text(json.dumps(record))
+        for event in ("Collision_e1.gml", "Step_0.gml"):
+            (folder / event).write_text("event_inherited();\n")
+    facts = read_facts(require_project(tmp_path))
+    child = facts.objects["obj_b"]
+    assert (facts.objects["obj_a"].parent, child.parent) == ("", "obj_a")
+    assert [(event.collision, event.file_name) for event in child.events] == [
+        ("obj_b", "Collision_e1.gml"),
+        ("", "Step_0.gml"),
+    ]
+    assert facts.event_suffix("obj_b", 4, "Collision_e1.gml", "e1") == "obj_b"
+    answer = Catalog().run(("project", "inspect", "--json"), tmp_path)
+    assert json.loads(answer.stdout)["payload"]["problems"] == []
+    lint = Catalog().run(("lint", "--json", "--only=feather/gm2040"), tmp_path)
+    assert {Path(item["path"]).parent.name for item in json.loads(lint.stdout)["payload"]["findings"]} == {"obj_a"}
+
+
+def test_a_collision_without_an_object_is_one_with_its_own_kind() -> None:
+    text = '{"name": "obj_a", "eventList": [{"eventNum": 0, "eventType": 4, "collisionObjectId": null,},],}'
+    assert read_object(read_yy(text)).events[0].file_name == "Collision_obj_a.gml"
+
+
+def test_a_parent_whose_key_is_not_listed_is_a_parent_all_the_same() -> None:
+    assert read_object(read_yy('{"name": "obj_a", "parentObjectId": "97a5a608-d583"}'), {}).parent == "97a5a608-d583"
+
+
+def test_files_that_game_maker_does_not_take_declare_nothing(make_project: Make) -> None:
+    code = "function f() { return 1; }\nenum E { A }\n#macro M 1\n"
+    root = make_project({"a": code})
+    (root / "scripts" / "a" / "a.remote.gml").write_text(code)
+    gone = root / "scripts" / "gone"
+    gone.mkdir()
+    (gone / "gone.gml").write_text(code)
+    rules = ("--only=feather/gm1064", "--only=feather/gm1006", "--only=feather/gm1038")
+    lint = Catalog().run(("lint", *rules), root)
+    assert (lint.exitCode, lint.stdout) == (0, "")
+    facts = read_facts(require_project(root))
+    assert [fact.path for fact in facts.functions["f"]] == ["scripts/a/a.gml"]
 
 
 def test_a_project_is_found_from_its_file_its_folder_and_below(make_project: Make, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ _PARAM: Final = re.compile(
     r"///[ \t]*@(?:param|parameter|arg|argument)[ \t]+(?:\{[^}\r\n]*\}[ \t]*)?"
     r"(\[?)([^\W\d]\w*)([ \t]*=[^\]\r\n]*)?(\]?)"
 )
+_IMPORTED: Final = re.compile(r"argument\d+\Z")
 _BANNER: Final = re.compile(r"/{4,}[ \t]*([^/\s][^\r\n]*?)[ \t]*/*[ \t]*\Z")
 _DEFAULT_TEXTS: Final = (
     re.compile(r"//[ \t]*Script assets have changed for v2\.3\.0 see\b.*"),
@@ -117,10 +118,10 @@ def normalize_doc_param_defaults(context: FileContext, node: s.Function) -> Iter
     nodes=(s.Function,),
 )
 def doc_names(context: FileContext, node: s.Function) -> Iterator[Finding]:
-    """Compare the names of @param with the parameters, one by one."""
+    """Compare the names of @param with the parameters, one by one; ``argument0`` is the IDE's, not the author's."""
     for (start, match), parameter in zip(doc_parameters(context, node), node.parameters, strict=False):
         name = parameter.name.text
-        if match[2] != name:
+        if match[2] != name and not _IMPORTED.match(name):
             place = start + match.start(2), start + match.end(2)
             yield context.finding(place, f"the doc comment says '{match[2]}', the signature '{name}'")
 

@@ -101,6 +101,12 @@ class FileContext:
         at = bisect_right(befores, first)
         return at < len(befores) and befores[at] < stop
 
+    def has_trivia(self, kind: int, first: int, stop: int) -> bool:
+        """Tell whether trivia of a kind stands between the tokens `first` and `stop - 1`."""
+        befores = self.tokens.trivia_before
+        at, end = bisect_right(befores, first), bisect_left(befores, stop)
+        return kind in self.tokens.trivia_kinds[at:end]
+
     def comments(self) -> Iterator[tuple[int, int, str]]:
         """Yield start, end and text of each comment."""
         for index, kind in enumerate(self.tokens.trivia_kinds):

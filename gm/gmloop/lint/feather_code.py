@@ -233,10 +233,12 @@ def delete_target(context: FileContext, node: s.Return) -> Iterator[Finding]:
     bad="function f(a) { return argument0; }\n", good="function f(a) { return a; }\n", nodes=(s.Function,),
 )  # fmt: skip
 def argument_beside_names(context: FileContext, node: s.Function) -> Iterator[Finding]:
-    """Find argument0 in a function with parameters."""
-    if node.parameters:
-        for part in _argument_numbers(context, node).values():
-            yield context.finding(part, "this function has named parameters")
+    """Find argument0 in a function with parameters; those that the IDE's import names so are parameters."""
+    names = {item.name.text for item in node.parameters}
+    if names:
+        for part in _argument_numbers(context, node.body).values():
+            if part.text not in names:
+                yield context.finding(part, "this function has named parameters")
 
 
 @rule(
@@ -313,7 +315,7 @@ def member_of_all(context: FileContext, node: s.Member) -> Iterator[Finding]:
 def unused_result(context: FileContext, node: s.ExpressionStatement) -> Iterator[Finding]:
     """Find calls of pure builtins as statements."""
     name = callee_name(node.expression)
-    if name in PURE and (context.facts is None or name not in context.facts.functions):
+    if name in PURE and (context.facts is None or not context.facts.defines(name)):
         yield context.finding(node, f"what {name}() gives back is not used")
 
 
@@ -346,7 +348,10 @@ def _acts(node: s.Node) -> bool:
     recommended=True, nodes=(s.Return, s.Jump),
 )  # fmt: skip
 def unreachable(context: FileContext, node: s.Return | s.Jump) -> Iterator[Finding]:
-    """Find statements behind one that leaves; functions, and a break behind a return, are let be."""
+    """Find statements behind one that leaves; functions, and a break behind a return, are let be.
+
+    Where a ``#define`` stands in between, another script begins.
+    """
     if isinstance(node, s.Return) and node.keyword == k.DELETE:
         return
     siblings = context.siblings(node)
@@ -367,6 +372,8 @@ def unreachable(context: FileContext, node: s.Return | s.Jump) -> Iterator[Findi
             and context.lines.line_of(context.tokens.ends[node.first])
             != context.lines.line_of(context.start(node.value))
         ):
+            break
+        if context.has_trivia(k.DEFINE, node.stop - 1, item.first + 1):
             break
         yield context.finding(item, "this is never reached")
         break
@@ -409,8 +416,12 @@ def outside_of_block(context: FileContext, node: s.Function) -> Iterator[Finding
 def declared_twice(context: FileContext, node: s.Program | s.Block | s.Case) -> Iterator[Finding]:
     """Find var of a name that the same list of statements declares before."""
     before: set[str] = set()
+    last = node.first
     for item in node.body:
         if isinstance(item, s.Declaration) and item.keyword == k.VAR:
+            if context.has_trivia(k.DEFINE, last, item.first + 1):
+                before.clear()
+            last = item.first
             for part in item.declarators:
                 if part.name.text in before:
                     yield context.finding(part.name, f"'{part.name.text}' is declared already")

@@ -33,7 +33,7 @@ def enum_once(context: FileContext, node: s.Enum) -> Iterator[Finding]:
     if context.facts is None:
         return
     places = context.facts.enum_places.get(node.name.text, ())
-    if len(places) < 2:
+    if len(places) < 2 or context.path not in places:
         return
     first_here = next(
         item for item in context.nodes(s.Enum) if isinstance(item, s.Enum) and item.name.text == node.name.text
@@ -99,7 +99,7 @@ def enum_member(context: FileContext, node: s.Member) -> Iterator[Finding]:
 
 def _deprecated(context: FileContext, name: str, node: s.Node, table: dict[str, str]) -> Iterator[Finding]:
     better = table.get(name)
-    if better is None or (context.facts is not None and name in context.facts.functions):
+    if better is None or (context.facts is not None and context.facts.defines(name)):
         return
     if name in context.local_names(node):
         return
@@ -226,7 +226,7 @@ def macro_once(context: FileContext, tree: s.Program) -> Iterator[Finding]:
         place = (macro.name_start, macro.name_start + len(macro.name))
         if key in seen:
             yield context.finding(place, f"the macro '{macro.name}' is defined above already")
-        elif places and places[0] != context.path:
+        elif context.path in places and places[0] != context.path:
             yield context.finding(place, f"the macro '{macro.name}' is defined in {places[0]} already")
         seen.add(key)
 
@@ -277,7 +277,8 @@ def function_once(context: FileContext, tree: s.Program) -> Iterator[Finding]:
             continue
         name = node.name.text
         facts = context.facts.functions.get(name, ())
-        if facts and (name in seen or facts[0].path != context.path):
+        here = any(fact.path == context.path for fact in facts)
+        if here and (name in seen or facts[0].path != context.path):
             yield context.finding(node.name, f"'{name}' is declared in {facts[0].path} already")
         seen.add(name)
 
@@ -336,7 +337,10 @@ def no_parent_event(context: FileContext, node: s.Call) -> Iterator[Finding]:
         return
     if not item.parent:
         yield context.finding(node, f"'{item.name}' has no parent")
-    elif item.parent in facts.objects and not facts.has_event(item.parent, *context.event):
+        return
+    event_type, suffix = context.event
+    suffix = facts.event_suffix(item.name, event_type, context.path.rpartition("/")[2], suffix)
+    if item.parent in facts.objects and not facts.has_event(item.parent, event_type, suffix):
         yield context.finding(node, f"no parent of '{item.name}' has this event")
 
 

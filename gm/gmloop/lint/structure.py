@@ -129,8 +129,9 @@ def _token_at(context: FileContext, start: int) -> int:
 def no_globalvar(context: FileContext, node: s.Declaration) -> Iterator[Finding]:
     """Find globalvar."""
     if node.keyword == k.GLOBALVAR:
-        names = ", ".join(item.name.text for item in node.declarators)
-        yield context.finding(node, f"globalvar {names}: write global.{names or 'name'} instead")
+        names = [item.name.text for item in node.declarators] or ["name"]
+        better = ", ".join(f"global.{name}" for name in names)
+        yield context.finding(node, f"globalvar {', '.join(names)}: write {better} instead")
 
 
 @rule(

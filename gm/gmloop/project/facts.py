@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -14,6 +14,7 @@ from gm.gmloop.gml import syntax as s
 from gm.gmloop.gml.macros import Macro, MacroTable, macro_table, macros_of, parse_with_macros
 from gm.gmloop.gml.source import decode
 from gm.gmloop.gml.tokens import tokenize
+from gm.gmloop.project.events import event_of_file
 from gm.gmloop.project.find import ProjectRoot, bytes_of
 from gm.gmloop.project.resources import GameObject, file_table, read_file, read_objects, read_resources
 
@@ -91,6 +92,10 @@ class ProjectFacts:
     created: Mapping[str, frozenset[str]] = field(default_factory=dict)
     directives: tuple[PathDirective, ...] = ()
 
+    def defines(self, name: str) -> bool:
+        """Tell whether the project has a function, script or other asset of this name, in place of a builtin."""
+        return name in self.functions or name in self.assets
+
     def lineage(self, name: str) -> list[GameObject]:
         """Return an object and its parents, as far as they are known."""
         found: list[GameObject] = []
@@ -106,6 +111,13 @@ class ProjectFacts:
             for item in self.lineage(name)
             for event in item.events
         )
+
+    def event_suffix(self, name: str, event_type: int, file_name: str, suffix: str) -> str:
+        """Return what an event file's suffix stands for; only before 2.3 is a collision's not the other object."""
+        for event in self.objects[name].events if name in self.objects else ():
+            if event.event_type == event_type and event.collision and event.file_name == file_name:
+                return event.collision
+        return suffix
 
     def created_by(self, name: str) -> frozenset[str]:
         """Return the names that the Create events and variable definitions of an object and its parents set."""
@@ -137,6 +149,8 @@ def read_facts(project: ProjectRoot) -> ProjectFacts:
             collector.macros.extend((path, macro) for macro in macros_of(tokenize(text)))
     macros = macro_table(macro for _, macro in collector.macros)
     directives: list[PathDirective] = []
+    owners = {item.path.lower().rpartition("/")[0] for item in resources}
+    collector.strays = {path for path in sources if owners and not _is_code_of(path, owners)}
     for path, text in sources.items():
         parsed, _ = parse_with_macros(text, macros.bodies)
         collector.file(path, parsed.tree)
@@ -144,6 +158,20 @@ def read_facts(project: ProjectRoot) -> ProjectFacts:
             off = match[1].lower() in ("ignore", "disable")
             directives.append(PathDirective(off, match[2].upper(), match[3].strip(), folders.get(path.lower(), "")))
     return collector.facts(macros, frozenset(item.name for item in resources), objects, folders, tuple(directives))
+
+
+def _is_code_of(path: str, owners: Collection[str]) -> bool:
+    """Tell whether GameMaker takes a file of scripts/ or objects/.
+
+    It takes neither what a resource that is no longer listed left behind, nor a copy that a merge tool made.
+    """
+    folder, _, name = path.rpartition("/")
+    kind, _, resource = folder.lower().rpartition("/")
+    if kind == "scripts":
+        return folder.lower() in owners and name.lower() == f"{resource}.gml"
+    if kind == "objects":
+        return folder.lower() in owners and event_of_file(name) is not None
+    return True
 
 
 def _folders(table: Mapping[str, Path]) -> dict[str, str]:
@@ -181,8 +209,10 @@ class _Collector:
         self.global_variables: set[str] = set()
         self.names: set[str] = set()
         self.created: dict[str, set[str]] = {}
+        self.strays: set[str] = set()
 
     def file(self, path: str, tree: s.Program) -> None:
+        stray = path in self.strays
         script = path.lower().startswith("scripts/")
         for node in s.walk(tree):
             if isinstance(node, s.Function):
@@ -198,7 +228,8 @@ class _Collector:
             elif isinstance(node, s.Enum):
                 members = self.enums.setdefault(node.name.text, set())
                 members.update(item.name.text for item in node.members if isinstance(item, s.EnumMember))
-                self.enum_places.setdefault(node.name.text, []).append(path)
+                if not stray:
+                    self.enum_places.setdefault(node.name.text, []).append(path)
                 self.names.add(node.name.text)
             elif isinstance(node, s.Try) and node.name is not None:
                 self.names.add(node.name.text)
@@ -214,7 +245,7 @@ class _Collector:
                     made.add(node.name.text)
         if script:
             for node in tree.body:
-                if isinstance(node, s.Function) and node.name is not None:
+                if isinstance(node, s.Function) and node.name is not None and not stray:
                     self.functions.setdefault(node.name.text, []).append(_function(node, path))
             if not any(isinstance(node, s.Function) for node in tree.body):
                 self.names.add(path.rpartition("/")[2].rpartition(".")[0])
@@ -237,7 +268,8 @@ class _Collector:
     ) -> ProjectFacts:
         places: dict[tuple[str, str], list[str]] = {}
         for path, macro in self.macros:
-            places.setdefault((macro.name, macro.configuration), []).append(path)
+            if path not in self.strays:
+                places.setdefault((macro.name, macro.configuration), []).append(path)
         variables = {name for item in objects.values() for name in item.variables}
         return ProjectFacts(
             macros,

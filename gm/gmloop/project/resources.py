@@ -9,7 +9,7 @@ from typing import Any
 
 from gm.errors import GmError
 from gm.gmloop.gml.source import decode
-from gm.gmloop.project.events import event_file_name
+from gm.gmloop.project.events import COLLISION, event_file_name
 from gm.gmloop.project.find import walk_files
 from gm.gmloop.project.yy import YyNode, read_yy
 
@@ -22,11 +22,13 @@ class Resource:
         name: its name, which code uses.
         kind: the folder that its kind has, as in ``scripts`` or ``objects``.
         path: its `.yy`, relative to the project's folder.
+        key: what other files of an IDE before 2.3 call it; empty for later ones, which use names.
     """
 
     name: str
     kind: str
     path: str
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,34 +91,52 @@ def _resource(item: Any) -> Resource | None:
     if not path:
         return None
     pure = PurePosixPath(path)
-    return Resource(str(inner.get("name") or pure.stem), pure.parts[0], path)
+    key = item.get("Key")
+    return Resource(str(inner.get("name") or pure.stem), pure.parts[0], path, key if isinstance(key, str) else "")
 
 
-def read_object(node: YyNode) -> GameObject:
-    """Read an object's `.yy`; keys that are missing count as empty."""
+def read_object(node: YyNode, keys: Mapping[str, str] | None = None) -> GameObject:
+    """Read an object's `.yy`; keys that are missing count as empty.
+
+    Args:
+        node: the file.
+        keys: resource keys to names, for files of an IDE before 2.3: they refer to other objects by key, and an
+            event's own id stands in the name of a collision's file.
+    """
     record = node.plain() if node.value else {}
     if not isinstance(record, dict):
         record = {}
+    keys = keys or {}
+    name = str(record.get("%Name") or record.get("name") or "")
     events: list[ObjectEvent] = []
     for item in _dicts(record.get("eventList")):
         kind = item.get("eventType", item.get("eventtype", -1))
         number = item.get("eventNum", item.get("enumb", 0))
-        other = _name(item.get("collisionObjectId"))
-        if isinstance(kind, int) and isinstance(number, int):
+        if not isinstance(kind, int) or not isinstance(number, int):
+            continue
+        with_what = item.get("collisionObjectId")
+        if kind != COLLISION:
+            events.append(ObjectEvent(kind, number, "", event_file_name(kind, number)))
+        elif isinstance(with_what, str):
+            file_name = event_file_name(kind, number, str(item.get("id") or ""))
+            events.append(ObjectEvent(kind, number, _name(with_what, keys), file_name))
+        else:  # no name: with others of its own kind
+            other = _name(with_what, keys) or name
             events.append(ObjectEvent(kind, number, other, event_file_name(kind, number, other)))
     variables = [*_dicts(record.get("properties")), *_dicts(record.get("overriddenProperties"))]
     names = (str(item.get("%Name") or item.get("name") or item.get("varName") or "") for item in variables)
-    overridden = (_name(item.get("propertyId")) for item in variables)
-    name = str(record.get("%Name") or record.get("name") or "")
+    overridden = (_name(item.get("propertyId"), {}) for item in variables)
     found = tuple(name for pair in zip(names, overridden, strict=True) for name in pair if name)
-    return GameObject(name, _name(record.get("parentObjectId")), tuple(events), found)
+    return GameObject(name, _name(record.get("parentObjectId"), keys), tuple(events), found)
 
 
 def _dicts(value: object) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def _name(reference: object) -> str:
+def _name(reference: object, keys: Mapping[str, str]) -> str:
+    if isinstance(reference, str):
+        return keys.get(reference, "" if reference.strip("0-") == "" else reference)
     return str(reference.get("name") or "") if isinstance(reference, dict) else ""
 
 
@@ -139,6 +159,8 @@ def read_objects(
     """
     objects: dict[str, GameObject] = {}
     problems: list[Problem] = []
+    resources = tuple(resources)
+    keys = {resource.key: resource.name for resource in resources if resource.key}
     for resource in resources:
         if resource.kind != "objects":
             continue
@@ -147,7 +169,7 @@ def read_objects(
             problems.append(Problem(resource.path, "the .yyp lists it, but it does not exist"))
             continue
         try:
-            objects[resource.name] = read_object(read_file(path))
+            objects[resource.name] = read_object(read_file(path), keys)
         except (OSError, GmError) as error:
             problems.append(Problem(resource.path, str(error)))
     return objects, problems
