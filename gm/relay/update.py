@@ -32,7 +32,7 @@ PATIENCE_S = 6 * 3600.0
 _REHEARSAL_S = 5.0
 """A standby that has not played its session by then takes over without; workers of older builds know no rehearsal."""
 
-_ASK_AGAIN_S = 2.0
+_ASK_AGAIN_S = 0.5
 _ANSWER_TIMEOUT_S = 2.0
 
 
