@@ -95,6 +95,22 @@ def test_a_warm_standby_takes_over_when_the_run_is_released_and_is_told_of_the_o
         assert host.close() < 3.0
 
 
+def test_a_new_worker_that_dies_is_followed_while_the_one_before_it_still_ends(builds: Builds) -> None:
+    with start(builds, DOUBLE_ENDS_AFTER_S="1.3") as host:
+        host.open()
+        builds.add("second")
+        builds.point("second")
+        host.wait_for_event("released")
+        host.ask("die")
+        assert host.ask("echo", {"x": 1})["result"] == {"x": 1}
+        assert [event["boot"] for event in host.events("received")] == [2, 3, 3]
+        assert host.events("ends") == []
+        host.wait_for_event("ends")
+        host.wait_for_event("control", boot=3, count=3)
+        state, handover, alone = controls(host, 3)
+        assert state["follows"] is True and handover["gm"] == "handover" and alone == {"gm": "alone"}
+
+
 def test_a_worker_that_releases_its_run_and_does_not_end_is_killed(builds: Builds) -> None:
     with start(builds, DOUBLE_ENDS_AFTER_S="600") as host:
         host.open()

@@ -30,7 +30,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def play(registry: Registry, scene: Callable[[Callable[[], Awaitable[None]]], Awaitable[None]]) -> None:
     async def whole() -> None:
         async with open_bodies(registry) as (bodies, starter):
-            await scene(lambda: rehearsal.rehearse(Options(), registry, starter, bodies))
+            options = Options(steps=1, surface="tools", run="20260101-000000-none", workspace="/")
+            await scene(lambda: rehearsal.rehearse(options, registry, starter, bodies))
             assert bodies.jobs() == []
 
     asyncio.run(asyncio.wait_for(whole(), 60))
