@@ -204,7 +204,7 @@ class Supervisor:
             worker.process.words_matter = False
             if worker is self._worker:
                 self._restarts.ready()
-                if self._workspace is not None:
+                if self._workspace is not None or self._retiring:
                     self._introduce(worker)
                 self.connection.attach(worker)
                 self._update.greet()
