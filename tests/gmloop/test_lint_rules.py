@@ -114,6 +114,14 @@ def test_rulesets_choose_rules_and_the_configuration_overrules_them() -> None:
         ("feather/gm1042", "/// @param width\nfunction f(argument0) { return argument0; }\n"),
         ("feather/gm2000", "gpu_set_blendmode(bm_add);\nif (a) { gpu_set_blendmode(bm_normal); exit; }\ngpu_set_blendmode(bm_normal);\n"),
         ("feather/gm2063", "var _old = draw_get_alpha();\ndraw_set_alpha(0.5);\ndraw_set_alpha(_old);\n"),
+        ("feather/gm2063", "draw_set_alpha(0.5);\ndraw();\ndraw_set_alpha(1.0);\n"),
+        ("feather/gm2010", "function f(vb) { vertex_position(vb, 0, 0); vertex_end(vb); }\n"),
+        ("feather/gm2010", "vertex_position(argument0, 0, 0);\n"),
+        ("feather/gm2010", "function F() constructor { static add = function() { vertex_colour(buffer, c_white, 1); vertex_normal(self.b, 0, 0, 1); } }\n"),
+        ("feather/gm2010", "if (a) vertex_begin(vb, fmt);\nif (a) vertex_position(vb, 0, 0);\n"),
+        ("feather/gm2010", "function f() { var vb = vertex_create_buffer(); start(vb); vertex_position(vb, 0, 0); }\n"),
+        ("feather/gm2010", "function f() { var vb = mesh.buffer; vertex_position(vb, 0, 0); }\n"),
+        ("feather/gm2009", "function f(vb) { vertex_end(vb); }\n"),
         ("feather/gm2005", "for (var i = 0; i < 2; i++) { surface_set_target(s);\nif (b) { surface_reset_target(); continue; }\nsurface_reset_target(); }\n"),
         ("feather/gm2042", "gpu_push_state();\nif (a) { f(); } else { g(); }\ngpu_pop_state();\n"),
         ("feather/gm1028", "var m = ds_map_create();\nm = ds_list_create();\nm[| 0] = 1;\n"),
@@ -186,11 +194,30 @@ def test_fixes_go_on_where_a_macro_is_one_operand(make_project: Make) -> None:
     assert fix_text(text, SCRIPT, run)[0] == "#macro A (1 + 2)\n#macro B -1\nx -= A;\nx *= B;\n"
 
 
+def test_a_vertex_buffer_of_ones_own_is_opened_by_oneself() -> None:
+    text = "function f() { var vb = vertex_create_buffer(); vertex_position(vb, 0, 0); vertex_end(vb); }\n"
+    assert [rule for rule, _ in found(text, "feather/gm2009", "feather/gm2010")] == ["feather/gm2010", "feather/gm2009"]
+
+
 def test_the_project_may_bring_what_the_runtime_has_no_more(make_project: Make) -> None:
     root = make_project({"instance_create": "return instance_create_layer(argument0, argument1, layer, argument2);\n"})
     facts = read_facts(require_project(root))
     assert found("instance_create(0, 0, obj_a);\n", "feather/gm1017", facts=facts) == []
     assert found("instance_create(0, 0, obj_a);\n", "feather/gm1017")
+
+
+def test_instances_of_rooms_audio_groups_and_what_macros_declare_are_known_names(make_project: Make) -> None:
+    root = make_project({"scr_a": "#macro MAKES var in_macro = 1;\n"})
+    room = root / "rooms" / "rm_a"
+    room.mkdir(parents=True)
+    (room / "rm_a.yy").write_text(
+        '{"layers": [{"instances": [{"name":"inst_door","resourceType":"GMRInstance",},],},],}'
+    )
+    text = (root / "game.yyp").read_text()
+    (root / "game.yyp").write_text(text.replace("{", '{"AudioGroups": [{"name":"music",},],', 1))
+    facts = read_facts(require_project(root))
+    code = "x = inst_door;\ny = music;\nx = in_macro;\ny = nobody;\n"
+    assert found(code, "feather/gm1013", facts=facts) == [("feather/gm1013", "nobody")]
 
 
 def test_a_globalvar_of_several_names_is_told_each_of_them() -> None:

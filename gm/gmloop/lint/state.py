@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from gm.gmloop.gml import syntax as s
-from gm.gmloop.lint.context import FileContext, callee_name
+from gm.gmloop.lint.context import FileContext, bare, callee_name
 from gm.gmloop.lint.flow import Flow, State
 from gm.gmloop.lint.rule import Finding, Rule, rule
+from gm.gmloop.lint.values import number_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +137,7 @@ def _setting_rule(setting: Setting) -> Rule:
                 return None
             if name != setting.function:
                 return state
-            given = tuple(context.source(argument) for argument in call.arguments)
-            return None if setting.reset and given == setting.reset else call
+            return None if setting.reset and _given(context, call) == setting.reset else call
 
         for body in bodies(context):
             flow = Flow(step)
@@ -147,6 +147,12 @@ def _setting_rule(setting: Setting) -> Rule:
                     yield context.finding(call, f"not every path from here calls {restored}")
 
     return check
+
+
+def _given(context: FileContext, call: s.Call) -> tuple[str, ...]:
+    """Return the arguments of a call as they are written, numbers without zeros that say nothing."""
+    values = ((number_value(context, argument), context.source(argument)) for argument in call.arguments)
+    return tuple(text if number is None else f"{number.normalize():f}" for number, text in values)
 
 
 def _restores(context: FileContext, setting: Setting, call: s.Call) -> bool:
@@ -163,6 +169,23 @@ def _restores(context: FileContext, setting: Setting, call: s.Call) -> bool:
     )
 
 
+def _brought(context: FileContext, call: s.Call) -> bool:
+    """Tell whether a call works on what its function did not make, or gives away: another may have opened it."""
+    thing = bare(call.arguments[0]) if call.arguments else None
+    if not isinstance(thing, s.Identifier):
+        return thing is not None
+    owner = context.function_of(call)
+    if not isinstance(owner, s.Function):
+        return thing.text.startswith("argument")
+    name = thing.text
+    return context.makers_of(owner).get(name) != frozenset(("vertex_create_buffer",)) or any(
+        callee_name(part) not in context.builtins.functions
+        and any(isinstance(argument, s.Identifier) and argument.text == name for argument in part.arguments)
+        for part in s.walk(owner)
+        if isinstance(part, s.Call)
+    )
+
+
 def _pair_rules(pair: Pair) -> Iterator[Rule]:
     opening = f"{pair.opener}({pair.arguments});\n"
     closing = f"{pair.closer}({pair.closing});\n"
@@ -172,24 +195,27 @@ def _pair_rules(pair: Pair) -> Iterator[Rule]:
     def found(context: FileContext) -> Iterator[tuple[str, s.Call]]:
         for body in bodies(context):
             notes: set[tuple[str, s.Call]] = set()
+            opened: set[s.Call] = set()  # what stands behind the opener on one path at least
 
-            def step(call: s.Call, state: State, notes: set[tuple[str, s.Call]] = notes) -> State:
+            def step(
+                call: s.Call, state: State, notes: set[tuple[str, s.Call]] = notes, opened: set[s.Call] = opened
+            ) -> State:
                 name = _name(call)
                 if name == pair.opener:
                     if isinstance(state, s.Call):
                         notes.add(("reopened", call))
                     return call
-                if name == pair.closer:
-                    if state is None:
-                        notes.add(("unopened", call))
-                    return None
-                if name in pair.inside and state is None:
-                    notes.add(("outside", call))
-                return state
+                if name == pair.closer or name in pair.inside:
+                    if isinstance(state, s.Call):
+                        opened.add(call)
+                    elif not pair.arguments or not _brought(context, call):
+                        notes.add(("unopened" if name == pair.closer else "outside", call))
+                return None if name == pair.closer else state
 
             flow = Flow(step)
             left = flow.run(body, None)
             if not flow.overflow:
+                notes = {note for note in notes if note[0] == "reopened" or note[1] not in opened}
                 notes.update(("unclosed", item) for item in left if isinstance(item, s.Call))
                 yield from sorted(notes, key=lambda note: note[1].first)
 

@@ -12,6 +12,7 @@ from gm.errors import GmError
 from gm.gmloop.gml import kinds as k
 from gm.gmloop.gml import syntax as s
 from gm.gmloop.gml.macros import Macro, MacroTable, macro_table, macros_of, parse_with_macros
+from gm.gmloop.gml.parser import parse
 from gm.gmloop.gml.source import decode
 from gm.gmloop.gml.tokens import tokenize
 from gm.gmloop.project.events import event_of_file
@@ -19,6 +20,7 @@ from gm.gmloop.project.find import ProjectRoot, bytes_of
 from gm.gmloop.project.resources import GameObject, file_table, read_file, read_objects, read_resources
 
 _MACRO: Final = re.compile(r"#[ \t]*macro\b")
+_NAMED: Final = re.compile(rb'"(?:name|%Name|constantName)":\s*"(\w+)"')
 _FEATHER_IN: Final = re.compile(
     r"//[ \t]*feather[ \t]+(ignore|disable|restore|enable)[ \t]+(all|gm\d{4})[ \t]+in[ \t]+([^\r\n]+)", re.IGNORECASE
 )
@@ -144,13 +146,21 @@ def read_facts(project: ProjectRoot) -> ProjectFacts:
     }
     collector = _Collector()
     collector.names.update(_extension_functions(table))
+    collector.names.update(_names_in(bytes_of(project.yyp)))  # audio groups among them
+    for name, file in table.items():
+        if name.startswith("rooms/") and name.endswith(".yy"):
+            collector.names.update(_names_in(bytes_of(file)))  # instances among them
     for path, text in sources.items():
         if _MACRO.search(text):
             collector.macros.extend((path, macro) for macro in macros_of(tokenize(text)))
     macros = macro_table(macro for _, macro in collector.macros)
+    for _, macro in collector.macros:
+        if "=" in macro.body or "var" in macro.body:
+            collector.declared(parse(macro.body).tree)
     directives: list[PathDirective] = []
-    owners = {item.path.lower().rpartition("/")[0] for item in resources}
-    collector.strays = {path for path in sources if owners and not _is_code_of(path, owners)}
+    owners = {item.path.lower() for item in resources}
+    owners |= {owner.rpartition("/")[0] for owner in owners}
+    collector.strays = {name for name in sources if owners and not _is_code_of(name, owners)}
     for path, text in sources.items():
         parsed, _ = parse_with_macros(text, macros.bodies)
         collector.file(path, parsed.tree)
@@ -165,11 +175,11 @@ def _is_code_of(path: str, owners: Collection[str]) -> bool:
 
     It takes neither what a resource that is no longer listed left behind, nor a copy that a merge tool made.
     """
-    folder, _, name = path.rpartition("/")
-    kind, _, resource = folder.lower().rpartition("/")
+    kind = path.lower().partition("/")[0]
     if kind == "scripts":
-        return folder.lower() in owners and name.lower() == f"{resource}.gml"
+        return f"{path.lower().removesuffix('.gml')}.yy" in owners
     if kind == "objects":
+        folder, _, name = path.rpartition("/")
         return folder.lower() in owners and event_of_file(name) is not None
     return True
 
@@ -193,11 +203,12 @@ def _extension_functions(table: Mapping[str, Path]) -> set[str]:
     found: set[str] = set()
     for name, path in table.items():
         if name.startswith("extensions/") and name.endswith(".yy"):
-            found.update(
-                match.decode("ascii", "replace")
-                for match in re.findall(rb'"(?:name|%Name|constantName)":\s*"(\w+)"', bytes_of(path))
-            )
+            found |= _names_in(bytes_of(path))
     return found
+
+
+def _names_in(data: bytes) -> set[str]:
+    return {match.decode("ascii", "replace") for match in _NAMED.findall(data)}
 
 
 class _Collector:
@@ -214,26 +225,15 @@ class _Collector:
     def file(self, path: str, tree: s.Program) -> None:
         stray = path in self.strays
         script = path.lower().startswith("scripts/")
+        self.declared(tree)
         for node in s.walk(tree):
-            if isinstance(node, s.Function):
-                if node.name is not None:
-                    self.names.add(node.name.text)
-                self.names.update(parameter.name.text for parameter in node.parameters)
-            elif isinstance(node, s.Declarator | s.StructEntry):
-                name = node.name if isinstance(node, s.Declarator) else node.key
-                if isinstance(name, s.Name):
-                    self.names.add(name.text)
-            elif isinstance(node, s.Assignment):
-                self._target(node.target)
-            elif isinstance(node, s.Enum):
+            if isinstance(node, s.Enum):
                 members = self.enums.setdefault(node.name.text, set())
                 members.update(item.name.text for item in node.members if isinstance(item, s.EnumMember))
                 if not stray:
                     self.enum_places.setdefault(node.name.text, []).append(path)
                 self.names.add(node.name.text)
-            elif isinstance(node, s.Try) and node.name is not None:
-                self.names.add(node.name.text)
-            if isinstance(node, s.Declaration) and node.keyword == k.GLOBALVAR:
+            elif isinstance(node, s.Declaration) and node.keyword == k.GLOBALVAR:
                 self.global_variables.update(item.name.text for item in node.declarators)
         folder, _, file_name = path.rpartition("/")
         if folder.lower().startswith("objects/") and file_name in ("Create_0.gml", "PreCreate_0.gml"):
@@ -249,6 +249,22 @@ class _Collector:
                     self.functions.setdefault(node.name.text, []).append(_function(node, path))
             if not any(isinstance(node, s.Function) for node in tree.body):
                 self.names.add(path.rpartition("/")[2].rpartition(".")[0])
+
+    def declared(self, tree: s.Program) -> None:
+        """Note the names that a file or a macro's body declares or assigns."""
+        for node in s.walk(tree):
+            if isinstance(node, s.Function):
+                if node.name is not None:
+                    self.names.add(node.name.text)
+                self.names.update(parameter.name.text for parameter in node.parameters)
+            elif isinstance(node, s.Declarator | s.StructEntry):
+                name = node.name if isinstance(node, s.Declarator) else node.key
+                if isinstance(name, s.Name):
+                    self.names.add(name.text)
+            elif isinstance(node, s.Assignment):
+                self._target(node.target)
+            elif isinstance(node, s.Try) and node.name is not None:
+                self.names.add(node.name.text)
 
     def _target(self, node: s.Node) -> None:
         while isinstance(node, s.Index | s.Paren):
