@@ -225,16 +225,16 @@ class _Collector:
     def file(self, path: str, tree: s.Program) -> None:
         stray = path in self.strays
         script = path.lower().startswith("scripts/")
-        self.declared(tree)
-        for node in s.walk(tree):
-            if isinstance(node, s.Enum):
-                members = self.enums.setdefault(node.name.text, set())
-                members.update(item.name.text for item in node.members if isinstance(item, s.EnumMember))
+        for made_here in self.declared(tree):
+            if isinstance(made_here, s.Enum):
+                name = made_here.name.text
+                members = self.enums.setdefault(name, set())
+                members.update(item.name.text for item in made_here.members if isinstance(item, s.EnumMember))
                 if not stray:
-                    self.enum_places.setdefault(node.name.text, []).append(path)
-                self.names.add(node.name.text)
-            elif isinstance(node, s.Declaration) and node.keyword == k.GLOBALVAR:
-                self.global_variables.update(item.name.text for item in node.declarators)
+                    self.enum_places.setdefault(name, []).append(path)
+                self.names.add(name)
+            elif made_here.keyword == k.GLOBALVAR:
+                self.global_variables.update(item.name.text for item in made_here.declarators)
         folder, _, file_name = path.rpartition("/")
         if folder.lower().startswith("objects/") and file_name in ("Create_0.gml", "PreCreate_0.gml"):
             made = self.created.setdefault(folder.rpartition("/")[2], set())
@@ -250,8 +250,9 @@ class _Collector:
             if not any(isinstance(node, s.Function) for node in tree.body):
                 self.names.add(path.rpartition("/")[2].rpartition(".")[0])
 
-    def declared(self, tree: s.Program) -> None:
-        """Note the names that a file or a macro's body declares or assigns."""
+    def declared(self, tree: s.Program) -> list[s.Enum | s.Declaration]:
+        """Note the names that a file or a macro's body declares or assigns; return its enums and declarations."""
+        found: list[s.Enum | s.Declaration] = []
         for node in s.walk(tree):
             if isinstance(node, s.Function):
                 if node.name is not None:
@@ -263,8 +264,11 @@ class _Collector:
                     self.names.add(name.text)
             elif isinstance(node, s.Assignment):
                 self._target(node.target)
+            elif isinstance(node, s.Enum | s.Declaration):
+                found.append(node)
             elif isinstance(node, s.Try) and node.name is not None:
                 self.names.add(node.name.text)
+        return found
 
     def _target(self, node: s.Node) -> None:
         while isinstance(node, s.Index | s.Paren):
