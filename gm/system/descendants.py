@@ -17,6 +17,8 @@ from collections.abc import Collection
 JOB_VARIABLE = "GM_JOB"
 _ROUNDS = 20
 _ROUND_S = 0.003
+_LOOKS = 15
+"""So often a process without any environment is looked at again: that of one which is just being started is empty."""
 
 
 class Tree:
@@ -48,13 +50,14 @@ def kill_descendants(spared: Collection[int] = (), *, spare_jobs: bool = True) -
     """
     if sys.platform != "linux":
         return
+    looks: dict[int, int] = {}
     for _ in range(_ROUNDS):
-        found = _descendants(spared, spare_jobs)
+        found, undecided = _descendants(spared, spare_jobs, looks)
         for pid in found:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
         reap_orphans(spared)
-        if not found:
+        if not found and not undecided:
             return
         time.sleep(_ROUND_S)
 
@@ -70,19 +73,34 @@ def reap_orphans(spared: Collection[int] = ()) -> None:
                 os.waitpid(pid, os.WNOHANG)
 
 
-def _descendants(spared: Collection[int], spare_jobs: bool) -> list[int]:
+def _descendants(spared: Collection[int], spare_jobs: bool, looks: dict[int, int]) -> tuple[list[int], bool]:
+    """Return what is to be killed, and whether there are processes of which it cannot be told yet.
+
+    Args:
+        spared: pids whose trees are left alone.
+        spare_jobs: leave background jobs alone.
+        looks: how often each process without an environment was seen; counted on here.
+    """
     processes = _processes()
     children: dict[int, list[int]] = {}
     for pid, (parent, state) in processes.items():
         if state not in "ZX":
             children.setdefault(parent, []).append(pid)
     found: list[int] = []
+    undecided = False
     level = [os.getpid()]
     while level:
         below = [pid for parent in level for pid in children.get(parent, ()) if pid not in spared]
-        level = [pid for pid in below if not (spare_jobs and _is_job(pid))]
+        level = []
+        for pid in below:
+            is_job = _is_job(pid) if spare_jobs else False
+            if is_job is None:
+                looks[pid] = looks.get(pid, 0) + 1
+                undecided = undecided or looks[pid] < _LOOKS
+            if is_job is False or looks.get(pid, 0) >= _LOOKS:
+                level.append(pid)
         found += level
-    return found
+    return found, undecided
 
 
 def _processes() -> dict[int, tuple[int, str]]:
@@ -101,12 +119,15 @@ def _processes() -> dict[int, tuple[int, str]]:
     return found
 
 
-def _is_job(pid: int) -> bool:
+def _is_job(pid: int) -> bool | None:
+    """Tell whether a process is a background job; None while it has no environment, in the middle of its start."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             environment = file.read()
     except OSError:
         return False
+    if not environment:
+        return None
     name = JOB_VARIABLE.encode("ascii") + b"="
     return environment.startswith(name) or b"\0" + name in environment
 
