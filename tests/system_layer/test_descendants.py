@@ -27,7 +27,7 @@ def test_a_job_that_is_just_being_started_is_left_alone() -> None:
     code = """
         lost = 0
         for _ in range(20):  # a process in the middle of its start has no environment yet, as this one at first
-            job = subprocess.Popen(["/bin/sh", "-c", "exec env GM_JOB=x sleep 30"], env={}, start_new_session=True)
+            job = subprocess.Popen(["/bin/sh", "-c", "export GM_JOB=x; exec sleep 30"], env={}, start_new_session=True)
             kill_descendants()
             lost += job.poll() is not None
             job.kill()
