@@ -27,7 +27,8 @@ def test_a_job_that_is_just_being_started_is_left_alone() -> None:
     code = """
         lost = 0
         for _ in range(20):  # a process in the middle of its start has no environment yet, as this one at first
-            job = subprocess.Popen(["/bin/sh", "-c", "export GM_JOB=x; exec sleep 30"], env={}, start_new_session=True)
+            start = "i=0; while [ $i -lt 5000 ]; do i=$((i+1)); done; export GM_JOB=x; exec sleep 30"
+            job = subprocess.Popen(["/bin/sh", "-c", start], env={}, start_new_session=True)
             kill_descendants()
             lost += job.poll() is not None
             job.kill()
