@@ -49,6 +49,7 @@ GOLDEN = {
     "parentheses that mean something": ("x = (a + b) * c\ny = a - (b - c)\nz = -(-a)\nw = (a ? b : c) ? d : e", "x = (a + b) * c;\ny = a - (b - c);\nz = -(-a);\nw = (a ? b : c) ? d : e;\n"),
     "accessors": ("x=l[|0]+m[?k]+g[#1,2]+a[@3]+s[$\"n\"]", "x = l[| 0] + m[? k] + g[# 1, 2] + a[@ 3] + s[$ \"n\"];\n"),
     "prefixes": ("x = - -a + !b + not c + ~d\n++e; f--", "x = - -a + !b + not c + ~d;\n++e;\nf--;\n"),
+    "doubled prefixes": ("x = ! !a + ~~b + not not c + + +d - - - --e", "x = !!a + ~~b + not not c + + +d - - - --e;\n"),
     "templates": ("s = $\"a{ b+1 }c{$\"{d}\"}\"", "s = $\"a{b + 1}c{$\"{d}\"}\";\n"),
     "omitted arguments": ("f(a,,b)", "f(a, , b);\n"),
     "new": ("x = new A (1)\ny=new(pick())(2)", "x = new A(1);\ny = new (pick())(2);\n"),

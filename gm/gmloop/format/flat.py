@@ -204,7 +204,11 @@ class FlatLayout:
 
     def _prefix(self, index: int, operand: s.Node) -> str:
         text = self.token(index)
-        doubled = isinstance(operand, s.Unary | s.Update) and self.text[self.starts[operand.first]] == text[0]
+        doubled = (
+            text in ("-", "+")
+            and isinstance(operand, s.Unary | s.Update)
+            and self.text[self.starts[operand.first]] == text
+        )
         spaced = text.isalpha() or doubled
         return text + " " if spaced else text
 
