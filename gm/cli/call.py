@@ -156,13 +156,23 @@ def _connect(address: str) -> Any:
     return connection.makefile("rwb", buffering=0)
 
 
+def _gone() -> GmError:
+    return GmError("worker_gone", "The worker ended before it answered.", "`gm log` shows whether it has done it.")
+
+
 def _ask(connection: Any, verb: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    connection.write(json.dumps({"verb": verb, "arguments": arguments}).encode("ascii") + b"\n")
     buffer = bytearray()
+    try:
+        connection.write(json.dumps({"verb": verb, "arguments": arguments}).encode("ascii") + b"\n")
+    except ConnectionError:
+        raise _gone() from None
     while True:
-        piece = connection.read(1 << 16)
+        try:
+            piece = connection.read(1 << 16)
+        except ConnectionError:
+            raise _gone() from None
         if not piece:
-            raise GmError("worker_gone", "The worker ended before it answered.", "`gm log` shows what it did.")
+            raise _gone()
         buffer += piece
         while b"\n" in buffer:
             line, _, rest = bytes(buffer).partition(b"\n")
