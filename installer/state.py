@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, TypeVar
 
 from gm.system.atomic import write_atomic
 from installer.layout import Home
 
 BAD_DAYS = 7.0
 _DAY_S = 86_400.0
+_LATEST_S = 253_402_300_000.0
+"""The end of the year 9999: no later moment can be shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,9 @@ class Outcome:
     kind: str
     message: str
     at: float
+
+
+_Record = TypeVar("_Record", BadBuild, Hold, Outcome)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,27 +82,78 @@ class State:
 
 
 def read_state(home: Home) -> State:
-    """Return the state on disk; the empty state when the file is missing or is no state."""
+    """Return the state on disk, each part for itself: what is malformed or unknown costs only itself.
+
+    A newer build may have written it before a rollback; a hold of its must not be lost over a member that it added.
+    """
+    content = load_state(home) or {}
+    hold = _record(Hold, content.get("hold"))
+    if hold is None and isinstance(content.get("hold"), dict):
+        hold = Hold("pin", "")  # somebody held updates: rather none than one against their will
+    bad = content.get("bad")
+    until = time.time() + BAD_DAYS * _DAY_S
+    return State(
+        etags=_etags(content.get("etags")),
+        checked_at=_number(content.get("checkedAt")),
+        failures=int(_number(content.get("failures"))),
+        serial=int(_number(content.get("serial"))),
+        outcome=_record(Outcome, content.get("outcome")),
+        bad=tuple(
+            replace(entry, until=min(entry.until, until))  # the clock may have been ahead
+            for entry in (_record(BadBuild, one) for one in (bad if isinstance(bad, list) else []))
+            if entry is not None
+        ),
+        hold=hold,
+        unsigned=content.get("unsigned") is True,
+    )
+
+
+def load_state(home: Home) -> dict[str, Any] | None:
+    """Return the object in `state.json`, empty when there is no such file; None when it cannot be read as one."""
     try:
         content = json.loads(home.state.read_bytes())
-        outcome, hold = content.get("outcome"), content.get("hold")
-        return State(
-            etags={str(url): (str(etag), str(build)) for url, (etag, build) in content.get("etags", {}).items()},
-            checked_at=float(content.get("checkedAt", 0.0)),
-            failures=int(content.get("failures", 0)),
-            serial=int(content.get("serial", 0)),
-            outcome=Outcome(**outcome) if outcome else None,
-            bad=tuple(BadBuild(**bad) for bad in content.get("bad", [])),
-            hold=Hold(**hold) if hold else None,
-            unsigned=bool(content.get("unsigned", False)),
-        )
-    except (OSError, ValueError, TypeError, AttributeError):
-        return State()
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def _number(value: Any) -> float:
+    """Return a number that can be counted and shown with; anything else is 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LATEST_S:
+        return 0
+    return value
+
+
+def _etags(value: Any) -> dict[str, tuple[str, str]]:
+    found = {}
+    for url, pair in value.items() if isinstance(value, dict) else ():
+        if isinstance(pair, list) and len(pair) == 2 and all(isinstance(part, str) for part in pair):
+            found[url] = (pair[0], pair[1])
+    return found
+
+
+def _record(kind: type[_Record], value: Any) -> _Record | None:
+    """Return `value` as a record of `kind`; members that this build does not know are left out."""
+    if not isinstance(value, dict):
+        return None
+    known: dict[str, Any] = {}
+    for one in fields(kind):
+        given = value.get(one.name)
+        if one.type == "str":
+            if not isinstance(given, str):
+                return None
+            known[one.name] = given
+        else:
+            known[one.name] = int(_number(given)) if one.type == "int" else float(_number(given))
+    return kind(**known)
 
 
 def write_state(home: Home, state: State) -> None:
-    """Replace `state.json`; the caller holds `update.lock`."""
+    """Replace `state.json`; the caller holds `update.lock`. Members that a newer build added stay."""
     content: dict[str, Any] = {
+        **(load_state(home) or {}),
         "schema": 1,
         "etags": dict(state.etags),
         "checkedAt": state.checked_at,
@@ -108,4 +164,6 @@ def write_state(home: Home, state: State) -> None:
         "hold": asdict(state.hold) if state.hold else None,
         "unsigned": state.unsigned,
     }
+    if home.state.is_dir() and not home.state.is_symlink():
+        home.state.rename(home.new_staging() / home.state.name)  # nobody's file lies there; repair removes it
     write_atomic(home.state, json.dumps(content, indent=1).encode("ascii") + b"\n", mode=0o600)
