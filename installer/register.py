@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import difflib
 import glob
+import hashlib
 import json
 import os
 import re
 import secrets
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from dataclasses import replace as replace_
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from gm.system.locks import FileLock
 from installer.faults import point
 from installer.hosts.catalog import HOSTS, Command, Host
 from installer.hosts.configlock import ConfigLock
-from installer.hosts.document import Document, decode, entry_in, with_entry, without_entry
+from installer.hosts.document import Document, decode, entry_in, has_key, with_entry, without_entry
 from installer.layout import Home
 
 TRIES = 5
@@ -84,11 +86,13 @@ def _register(home: Home, registration: Registration) -> Registered:
         return with_entry(host, file, document, entry)
 
     real = real_path(registration.file)
-    existed = real.exists()
+    content = _read(real)
+    document = decode(real, content or b"")
+    entry_in(host, real, document)  # refuses before anything is remembered
+    # remembered before it is written: whenever this is killed, `gm uninstall` knows of the file
+    _remember(home, real, registration, Origin.of(host, content, document, edit(real, document)))
     before, changed = _edit_file(real, host, edit)
     found = entry_in(host, real, before)
-    if changed:
-        _remember(home, real, registration, existed=existed, had_key=_has_key(host, before))
     outcome = "unchanged" if not changed else "added" if found is None else "replaced"
     return Registered(host.name, real, outcome, found)
 
@@ -100,17 +104,19 @@ def unregister(home: Home, host: Host, file: Path) -> Registered:
         Refused, Conflict, Unavailable: as `register`.
     """
     real = real_path(file)
-    made = _memory(home).get(str(real), {})
-    if not real.exists():
+    made = Origin.read(_memory(home).get(str(real), {}))
+    if not real.is_file():
         _forget(home, real)
         return Registered(host.name, real, "absent")
 
     def edit(path: Path, document: Document) -> Document:
-        return without_entry(host, path, document, with_key=not made.get("hadKey", True))
+        if entry_in(host, path, document) is None:
+            return document
+        return made.restore(without_entry(host, path, document, with_key=not made.had_key))
 
     before, changed = _edit_file(real, host, edit)
     found = entry_in(host, real, before)
-    if changed and not made.get("existed", True) and real.read_bytes().strip() in (b"{}", b""):
+    if changed and not made.existed and real.read_bytes().strip() in (b"{}", b""):
         real.unlink()
     _forget(home, real)
     return Registered(host.name, real, "removed" if changed else "absent", found)
@@ -247,37 +253,109 @@ def _replace_if_same(real: Path, expected: bytes | None, content: bytes) -> bool
 
 
 def _read(file: Path) -> bytes | None:
+    hint = "mend that, or name another file with --config"
     try:
+        if not stat.S_ISREG(file.stat().st_mode):  # reading a pipe would wait for its writer
+            raise Unavailable("config_not_readable", f"{file} is no file", hint)
         return file.read_bytes()
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise Unavailable("config_not_readable", f"{file} cannot be read: {error.strerror or error}") from error
+        raise Unavailable("config_not_readable", f"{file} cannot be read: {error.strerror or error}", hint) from error
 
 
-def _has_key(host: Host, document: Document) -> bool:
-    if host.format == "toml" or not document.text.strip():
-        return False
-    from gm.system import jsonc
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a file was before gm's entry came into it, so that `unregister` can give it back byte for byte.
 
-    return jsonc.get(document.text, (host.key,)) is not None
+    Attributes:
+        existed: whether there was a file at all.
+        had_key: whether the object around the entry was there.
+        left: the sha256 of the text that removing the entry leaves, where that is not the text before.
+        place: the part of that text, from and to, in whose place `text` stood.
+    """
+
+    existed: bool = True
+    had_key: bool = True
+    left: str = ""
+    place: tuple[int, int] = (0, 0)
+    text: str = ""
+
+    @classmethod
+    def of(cls, host: Host, content: bytes | None, before: Document, after: Document) -> Origin:
+        """Return the origin of a file that holds `content` and will hold `after`."""
+        made = cls(content is not None, has_key(host, before))
+        if content is None or before == after or entry_in(host, Path(), before) is not None:
+            return made
+        old, new = before.text, without_entry(host, Path(), after, with_key=not made.had_key).text
+        if old == new:
+            return made
+        start = _same(old, new)
+        tail = _same(old[start:][::-1], new[start:][::-1])
+        return replace_(made, left=_hash(new), place=(start, len(new) - tail), text=old[start : len(old) - tail])
+
+    @classmethod
+    def read(cls, made: Mapping[str, Any]) -> Origin:
+        """Return the origin as it stands in a record of `registrations.json`."""
+        origin = cls(made.get("existed") is not False, made.get("hadKey") is not False)
+        try:
+            start, end = made["place"]
+            return replace_(origin, left=str(made["left"]), place=(int(start), int(end)), text=str(made["text"]))
+        except (KeyError, TypeError, ValueError):
+            return origin
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the members of the record."""
+        known: dict[str, Any] = {"existed": self.existed, "hadKey": self.had_key}
+        return {**known, "left": self.left, "place": list(self.place), "text": self.text} if self.left else known
+
+    def restore(self, document: Document) -> Document:
+        """Return the document as it was before when nobody else has changed it since."""
+        if not self.left or _hash(document.text) != self.left:
+            return document
+        start, end = self.place
+        return Document(document.text[:start] + self.text + document.text[end:], document.mark)
+
+
+def _same(one: str, other: str) -> int:
+    """Return how many characters two texts begin with in common."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (left, right) in pairs if left != right), min(len(one), len(other)))
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _memory(home: Home) -> dict[str, dict[str, Any]]:
     try:
         content = json.loads(home.registrations.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
-    return content if isinstance(content, dict) else {}
+    if not isinstance(content, dict):
+        return {}
+    return {file: made for file, made in content.items() if isinstance(made, dict)}
 
 
-def _remember(home: Home, file: Path, registration: Registration, *, existed: bool, had_key: bool) -> None:
+def memory_is_readable(home: Home) -> bool:
+    """Tell whether `registrations.json` is missing or what `register` writes."""
+    try:
+        content = json.loads(home.registrations.read_bytes())
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and all(isinstance(made, dict) for made in content.values())
+
+
+def _remember(home: Home, file: Path, registration: Registration, origin: Origin) -> None:
     home.make()
     command = [registration.command.program, *registration.command.arguments]
     with FileLock(home.locks / "registrations"):
         memory = _memory(home)
-        made = memory.get(str(file), {"host": registration.host.name, "existed": existed, "hadKey": had_key})
-        _write_memory(home, {**memory, str(file): {**made, "command": command}})
+        made = memory.get(str(file), {"host": registration.host.name, **origin.as_json()})
+        if made.get("command") != command or str(file) not in memory:
+            _write_memory(home, {**memory, str(file): {**made, "command": command}})
 
 
 def _forget(home: Home, file: Path) -> None:

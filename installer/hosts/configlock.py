@@ -38,17 +38,23 @@ class ConfigLock:
                 self._folder.mkdir()
                 return self
             except FileExistsError:
-                if self._is_stale():
-                    with contextlib.suppress(OSError):
-                        self._folder.rmdir()
-                elif time.monotonic() > deadline:
+                if self._is_stale() and self._take_away():
+                    continue
+                if time.monotonic() > deadline:
                     raise Conflict(
                         "config_locked",
                         f"another program holds {self._folder}",
                         "close it, or remove that folder when no program runs",
                     ) from None
-                else:
-                    time.sleep(0.02)
+                time.sleep(0.02)
+
+    def _take_away(self) -> bool:
+        """Remove a stale lock; what is no empty folder is nobody's lock and stays."""
+        try:
+            self._folder.rmdir()
+        except OSError:
+            return False
+        return True
 
     def _is_stale(self) -> bool:
         try:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import codecs
 import json
+import re
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gm.errors import Refused
 from gm.system import jsonc
-from installer.hosts.catalog import Format, Host
+from installer.hosts.catalog import Host
+
+_LONG = 2000
+_SPACE = re.compile(r"[ \t\r\n]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +56,10 @@ def entry_in(host: Host, file: Path, document: Document) -> Any:
             from installer.hosts import toml
 
             return toml.get(document.text, host.path)
-        _check_strict(host.format, document.text)
-        return jsonc.get(document.text, host.path)
-    except ValueError as error:
-        raise _refused(file, str(error)) from error
+        text, _ = _shortened(host, document.text)
+        return jsonc.get(text, host.path)
+    except (ValueError, RecursionError) as error:
+        raise _refused(file, _reason(error)) from error
 
 
 def with_entry(host: Host, file: Path, document: Document, entry: dict[str, Any]) -> Document:
@@ -68,11 +73,10 @@ def with_entry(host: Host, file: Path, document: Document, entry: dict[str, Any]
             from installer.hosts import toml
 
             return Document(toml.put(document.text, host.path, entry), document.mark)
-        if document.text.strip():
-            _check_strict(host.format, document.text)
-        return Document(jsonc.put(document.text, host.path, entry), document.mark)
-    except ValueError as error:
-        raise _refused(file, str(error)) from error
+        text, left_out = _shortened(host, document.text)
+        return Document(_whole(jsonc.put(text, host.path, entry), left_out), document.mark)
+    except (ValueError, RecursionError) as error:
+        raise _refused(file, _reason(error)) from error
 
 
 def without_entry(host: Host, file: Path, document: Document, *, with_key: bool) -> Document:
@@ -88,18 +92,73 @@ def without_entry(host: Host, file: Path, document: Document, *, with_key: bool)
             from installer.hosts import toml
 
             return Document(toml.remove(document.text, host.path), document.mark)
-        text = jsonc.remove(document.text, host.path)
+        text, left_out = _shortened(host, document.text)
+        text = jsonc.remove(text, host.path)
         if with_key and jsonc.get(text, (host.key,)) == {}:
             text = jsonc.remove(text, (host.key,))
-        return Document(text, document.mark)
-    except ValueError as error:
-        raise _refused(file, str(error)) from error
+        return Document(_whole(text, left_out), document.mark)
+    except (ValueError, RecursionError) as error:
+        raise _refused(file, _reason(error)) from error
 
 
-def _check_strict(form: Format, text: str) -> None:
-    """A host that reads strict JSON would not read the file with comments: say so instead of adding to it."""
-    if form == "json":
-        json.loads(text)
+def has_key(host: Host, document: Document) -> bool:
+    """Tell whether the object that holds the host's servers stands in a file that `entry_in` has read."""
+    if host.format == "toml" or not document.text.strip():
+        return False
+    return jsonc.get(_shortened(host, document.text)[0], (host.key,)) is not None
+
+
+def _shortened(host: Host, text: str) -> tuple[str, list[tuple[str, str]]]:
+    """Return the text of strict JSON with a token for each long value beside the host's key, and what they stand for.
+
+    Claude Code keeps all its projects in its file: places are looked for in what is left, which is short, so that the
+    lock on the file is held for a moment and not for as long as it takes to parse tens of megabytes.
+
+    Raises:
+        ValueError: the host reads strict JSON and this is none, so a further entry would be of no use.
+    """
+    if host.format != "json" or not text.strip():
+        return text, []
+    decoder = json.JSONDecoder()
+    if not isinstance(decoder.decode(text), dict) or len(text) < _LONG:
+        return text, []
+    nonce = secrets.token_hex(16)
+    pieces: list[str] = []
+    left_out: list[tuple[str, str]] = []
+    done = 0
+    at = _space(text, text.index("{") + 1)
+    while text[at] != "}":
+        key, at = decoder.raw_decode(text, at)
+        start = _space(text, _space(text, at) + 1)
+        _, at = decoder.raw_decode(text, start)
+        if key != host.key and at - start > _LONG:
+            token = f'"{nonce}:{len(left_out)}"'
+            left_out.append((token, text[start:at]))
+            pieces += [text[done:start], token]
+            done = at
+        at = _space(text, at)
+        if text[at] == ",":
+            at = _space(text, at + 1)
+    return "".join([*pieces, text[done:]]), left_out
+
+
+def _whole(text: str, left_out: list[tuple[str, str]]) -> str:
+    """Return the text with the values in the places of their tokens."""
+    pieces = []
+    for token, value in left_out:
+        before, _, text = text.partition(token)
+        pieces += [before, value]
+    return "".join([*pieces, text])
+
+
+def _space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    assert found is not None
+    return found.end()
+
+
+def _reason(error: Exception) -> str:
+    return "it is too deeply nested" if isinstance(error, RecursionError) else str(error)
 
 
 def _refused(file: Path, reason: str) -> Refused:

@@ -63,7 +63,9 @@ def test_an_older_entry_is_replaced_and_reported(home: Home, file: Path) -> None
     assert outcome.outcome == "replaced" and outcome.before["args"][1] == "--mcp-config"
 
 
-@pytest.mark.parametrize("content", [b"[]", b"null", b"{", b"\xff\xfe{}", b"{} // note", b'{"mcpServers": []}'])
+@pytest.mark.parametrize(
+    "content", [b"[]", b"null", b'{"a":' + b"[" * 100_000, b"{", b"\xff\xfe{}", b"{} // note", b'{"mcpServers": []}']
+)
 def test_what_is_no_json_object_is_refused_and_left_alone(home: Home, file: Path, content: bytes) -> None:
     file.write_bytes(content)
     with pytest.raises(Refused, match="left alone"):
@@ -209,3 +211,77 @@ def test_twenty_installs_while_another_program_rewrites_the_file(home: Home, fil
     assert json.loads(file.read_bytes())["count"] == int(out) > 0
     assert broken == [] and reads == sorted(reads) and len(reads) > 20
     assert read_entry(CLAUDE, file)["command"].startswith("/opt/gm")
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"\xef\xbb\xbf", b'{"mcpServers": {\n}\n}\n', b'{"a": 1}', b"{ }"])
+def test_what_was_there_comes_back_byte_for_byte(home: Home, file: Path, content: bytes) -> None:
+    file.write_bytes(content)
+    once(home, file)
+    once(home, file, Command("/elsewhere/gm"))
+    unregister(home, CLAUDE, file)
+    assert file.read_bytes() == content
+
+
+@pytest.mark.parametrize("content", [b"a=1", b"\n\n", b'[mcp_servers]\n[mcp_servers.a]\ncommand="x"', b"# a\r\nb = 1"])
+def test_toml_comes_back_byte_for_byte(home: Home, file: Path, content: bytes) -> None:
+    file.write_bytes(content)
+    register(home, [Registration(HOSTS["codex"], file, GM)], look_again=0)
+    assert content.strip() in file.read_bytes().replace(b"\r\n", b"\n") or b"\r" in content
+    unregister(home, HOSTS["codex"], file)
+    assert file.read_bytes() == content
+
+
+def test_what_another_wrote_meanwhile_stays(home: Home, file: Path) -> None:
+    file.write_bytes(b"")
+    once(home, file)
+    file.write_bytes(file.read_bytes().replace(b'{\n  "mcp', b'{\n  "mine": 1,\n  "mcp'))
+    unregister(home, CLAUDE, file)
+    assert json.loads(file.read_bytes()) == {"mine": 1}
+
+
+def test_an_entry_that_stands_there_already_is_remembered(home: Home, file: Path) -> None:
+    before = file.read_bytes()
+    once(home, file)
+    home.registrations.unlink()
+    assert once(home, file) == "unchanged"
+    assert [made.file for made in remembered(home)] == [file]
+    assert unregister(home, CLAUDE, file).outcome == "removed" and file.read_bytes() == before
+
+
+def test_a_killed_registration_is_known_to_uninstall(home: Home, file: Path) -> None:
+    killed = start("register", str(file), "/opt/gm", fault="register.replaced")
+    killed.communicate(timeout=60)
+    assert killed.returncode == -signal.SIGKILL
+    assert [made.file for made in remembered(home)] == [file]
+
+
+def test_a_pipe_in_the_place_of_the_file_is_not_waited_for(home: Home, file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(Unavailable, match="is no file"):
+        once(home, file)
+
+
+@pytest.mark.parametrize("kind", ["file", "full"])
+def test_a_stale_lock_that_is_no_empty_folder_ends_the_wait(file: Path, kind: str) -> None:
+    lock = file.with_name(file.name + ".lock")
+    if kind == "file":
+        lock.write_text("")
+    else:
+        (lock / "x").mkdir(parents=True)
+    os.utime(lock, (1, 1))
+    with pytest.raises(Conflict, match="holds"), ConfigLock(file, wait=0.2):
+        pass
+
+
+def test_a_file_of_many_projects_is_edited_at_once_and_byte_for_byte(home: Home, file: Path) -> None:
+    history = [{"display": "x\u00e9]}" * 10, "n": [number, None, 1.50]} for number in range(100)]
+    projects = {f"/p/{number}": {"history": history, "mcpServers": {}} for number in range(200)}
+    file.write_text(json.dumps({"projects": projects, "z": 1, "mcpServers": {"a": {}}, "tail": history}, indent=2))
+    content = file.read_bytes()
+    begun = time.monotonic()
+    assert once(home, file) == "added"
+    assert json.loads(file.read_bytes()) == {**json.loads(content), "mcpServers": {"a": {}, "gm": ENTRY}}
+    assert unregister(home, CLAUDE, file).outcome == "removed"
+    assert file.read_bytes() == content
+    assert time.monotonic() - begun < 8
