@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from gm.errors import GmError
 from gm.system.builds import own_build
 from installer.build import BuildInfo, read_build
+from installer.config import read_config
 from installer.layout import Home
 
 
@@ -58,18 +57,18 @@ def source_of(home: Home, info: BuildInfo, environment: Mapping[str, str], *, au
         return NoSource("GMNEW_AUTO_UPDATE turns automatic updates off")
     if automatic and environment.get("CI", "").lower() in ("1", "true"):
         return NoSource("there are no automatic updates in CI")
-    config = _config(home)
-    url = environment.get("GMNEW_UPDATE_URL") or config.get("updateUrl") or info.update_url
-    if not isinstance(url, str) or not url.startswith(("https://", "http://")):
-        return NoSource("this build carries no update URL; GMNEW_UPDATE_URL or updateUrl in config.json can name one")
-    keys = config.get("publicKeys")
-    trusted = {str(name): str(key) for name, key in keys.items()} if isinstance(keys, dict) else dict(info.public_keys)
-    return Source(url, trusted, info.target)
-
-
-def _config(home: Home) -> dict[str, Any]:
     try:
-        content = json.loads(home.config.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
+        config = read_config(home)
+    except GmError as error:  # the public release in the place of a private mirror would be nobody's wish
+        return NoSource(error.message)
+    keys = dict(info.public_keys) if config.public_keys is None else config.public_keys
+    for url, place in (
+        (environment.get("GMNEW_UPDATE_URL"), "GMNEW_UPDATE_URL"),
+        (config.update_url, f"updateUrl in {home.config}"),
+        (info.update_url, "the update URL of this build"),
+    ):
+        if url:
+            if not url.startswith(("https://", "http://")):
+                return NoSource(f"{place} is no http or https URL: {url}")
+            return Source(url, keys, info.target)
+    return NoSource("this build carries no update URL; GMNEW_UPDATE_URL or updateUrl in config.json can name one")

@@ -40,15 +40,33 @@ class Answer:
 
 
 def open_client() -> httpx2.Client:
-    """Return a client with the system's trust store, the certificates of SSL_CERT_FILE and the proxies of the user."""
-    return httpx2.Client(
-        verify=_tls_context(),
-        timeout=_TIMEOUT,
-        follow_redirects=True,
-        max_redirects=_REDIRECTS,
-        headers={"User-Agent": f"gmnew/{__version__}", "Accept": "*/*", "Accept-Encoding": "identity"},
-        event_hooks={"response": [_refuse_plain_redirect]},
-    )
+    """Return a client with the system's trust store, the certificates of SSL_CERT_FILE and the proxies of the user.
+
+    Raises:
+        Unavailable: a variable names certificates that cannot be read, or a proxy that cannot be used.
+    """
+    context = _tls_context()
+    try:
+        return httpx2.Client(
+            verify=context,
+            timeout=_TIMEOUT,
+            follow_redirects=True,
+            max_redirects=_REDIRECTS,
+            headers={"User-Agent": f"gmnew/{__version__}", "Accept": "*/*", "Accept-Encoding": "identity"},
+            event_hooks={"response": [_refuse_plain_redirect]},
+        )
+    except ImportError as error:
+        raise Unavailable(
+            "proxy_unusable",
+            "a proxy variable (ALL_PROXY, HTTPS_PROXY or HTTP_PROXY) names a SOCKS proxy, which gm does not speak",
+            "name an HTTP proxy, or the release's host in NO_PROXY",
+        ) from error
+    except (ValueError, httpx2.InvalidURL) as error:
+        raise Unavailable(
+            "proxy_unusable",
+            f"a proxy variable (ALL_PROXY, HTTPS_PROXY or HTTP_PROXY) names no proxy: {error}",
+            "mend the variable",
+        ) from error
 
 
 def _tls_context() -> ssl.SSLContext:
@@ -57,7 +75,12 @@ def _tls_context() -> ssl.SSLContext:
     context = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     file = os.environ.get("SSL_CERT_FILE")
     if file and os.path.isfile(file):
-        context.load_verify_locations(cafile=file)
+        try:
+            context.load_verify_locations(cafile=file)
+        except OSError as error:  # ssl.SSLError is one
+            raise Unavailable(
+                "no_certificates", f"SSL_CERT_FILE names {file}, which cannot be read: {error.strerror or error}"
+            ) from error
     return context
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -263,3 +264,17 @@ def test_a_reader_never_misses_current_while_updates_run(home: Home, releases: R
         stop.set()
         watcher.join()
     assert missing == [] and len(home.build_folders()) == 2
+
+
+@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:9", "nonsense://x", "http://[::1"])
+def test_a_proxy_that_cannot_be_used_is_named(home: Home, monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    found = check_once(home, Source("http://127.0.0.1:9/manifest.json", KEYS, "linux-x64"))
+    assert found.kind == "no-news" and "proxy" in found.message
+
+
+def test_certificates_that_are_none_are_named(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "certs.pem").write_text("nothing")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certs.pem"))
+    found = check_once(home, Source("http://127.0.0.1:9/manifest.json", KEYS, "linux-x64"))
+    assert found.kind == "no-news" and "certs.pem" in found.message

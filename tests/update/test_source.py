@@ -30,7 +30,8 @@ def test_a_release_asks_the_url_that_was_baked_in(home: Home) -> None:
     [
         (build(development=True), {}, "development"),
         (build(url=None), {}, "no update URL"),
-        (build(url="ftp://x/y"), {}, "no update URL"),
+        (build(url="ftp://x/y"), {}, "no http or https URL: ftp://x/y"),
+        (build(), {"GMNEW_UPDATE_URL": "mirror/m.json"}, "GMNEW_UPDATE_URL is no http"),
         (build(), {"GMNEW_AUTO_UPDATE": "0"}, "GMNEW_AUTO_UPDATE"),
         (build(), {"CI": "1"}, "CI"),
         (build(), {"CI": "true"}, "CI"),
@@ -51,8 +52,16 @@ def test_a_mirror_goes_before_the_build_and_the_environment_before_both(home: Ho
     assert source_of(home, build(), {}, automatic=True) == Source("https://mirror/m.json", {"k": "AAAA"}, "linux-x64")
     found = source_of(home, build(), {"GMNEW_UPDATE_URL": "https://other/m.json"}, automatic=True)
     assert found == Source("https://other/m.json", {"k": "AAAA"}, "linux-x64")
-    home.config.write_text("{broken")
-    assert source_of(home, build(), {}, automatic=True) == Source(URL, KEYS, "linux-x64")
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "{broken", "[]", "[" * 100_000, '{"updateUrl": 5}', '{"publicKeys": []}', '{"publicKeys": {"k": 1}}'],
+)
+def test_a_mirror_that_cannot_be_read_is_no_wish_for_the_public_release(home: Home, content: str) -> None:
+    home.config.write_text(content)
+    found = source_of(home, build(), {}, automatic=True)
+    assert isinstance(found, NoSource) and str(home.config) in found.reason
 
 
 def test_a_checkout_never_updates(home: Home) -> None:
