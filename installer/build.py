@@ -19,6 +19,7 @@ from typing import Any
 
 from gm.errors import GmError, NotFound
 from gm.system.builds import executable_name
+from installer.layout import build_name
 
 BUILD_FILE = "build.json"
 _CHUNK = 1 << 20
@@ -90,7 +91,7 @@ def read_build(folder: Path) -> BuildInfo:
         content = json.loads(path.read_bytes())
     except OSError as error:
         raise NotFound("not_a_build", f"{folder} holds no {BUILD_FILE}, so it is no build of gm") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BuildDamaged("build_damaged", f"{path} is not JSON: {error}") from error
     try:
         files = {str(name): str(value) for name, value in content["files"].items()}
@@ -110,6 +111,10 @@ def read_build(folder: Path) -> BuildInfo:
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BuildDamaged("build_damaged", f"{path} lacks or garbles {error}") from error
+    try:
+        build_name(info.version, info.build)
+    except ValueError as error:
+        raise BuildDamaged("build_damaged", f"{path} has a version or identity that names no folder") from error
     return info
 
 

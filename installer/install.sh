@@ -25,6 +25,7 @@ main() {
 
     fetch "$URL" "$scratch/manifest.json" || fail "$URL cannot be downloaded"
     entry="$(read_entry "$target" "$scratch/manifest.json")"
+    grep -q '"targets"' "$scratch/manifest.json" || fail "$URL is no manifest of gm (a portal or proxy may answer for it)"
     file="$(field file "$entry")"
     sha256="$(field sha256 "$entry")"
     [ -n "$file" ] && [ -n "$sha256" ] || fail "there is no build for $target"
@@ -33,7 +34,8 @@ main() {
     esac
 
     say "downloading $file"
-    fetch "${URL%/*}/$file" "$scratch/$file" || fail "${URL%/*}/$file cannot be downloaded"
+    plain="${URL%%[?#]*}"
+    fetch "${plain%/*}/$file" "$scratch/$file" || fail "${plain%/*}/$file cannot be downloaded"
     found="$(sha256_of "$scratch/$file")"
     [ "$found" = "$sha256" ] || fail "$file is not the archive that the manifest names (sha256 $found)"
 

@@ -107,7 +107,7 @@ class Home:
 
 def default_home() -> Home:
     """Return the home that this process belongs to."""
-    return Home(gm_home())
+    return Home(Path(os.path.abspath(gm_home())))
 
 
 def build_name(version: str, build: str) -> str:

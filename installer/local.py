@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from pathlib import Path
 from gm.errors import NotFound, Unavailable, UsageError
 from installer.adopt import adopt, installed, lock_home
 from installer.archive import extract
-from installer.build import BUILD_FILE, current_target, identity, list_files, read_build, verify_files
+from installer.build import BUILD_FILE, BuildDamaged, current_target, identity, list_files, read_build, verify_files
 from installer.collector import collect, remove_tree
 from installer.faults import point
 from installer.layout import Home
@@ -105,6 +106,10 @@ def _copy(local: Path, target: Path, names: list[str]) -> Path:
         if not copy.resolve().is_relative_to(target.resolve()):
             raise UsageError("not_a_build", f"{local / BUILD_FILE} lists {name}, which lies outside the build")
         copy.parent.mkdir(parents=True, exist_ok=True)
+        if not os.path.lexists(origin):
+            raise BuildDamaged(
+                "build_damaged", f"{local}: the file {name} is missing", "extract the whole archive again"
+            )
         shutil.copy2(origin, copy, follow_symlinks=False)
         if index == 0:
             point("stage.copying")

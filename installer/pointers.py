@@ -63,6 +63,7 @@ def point_at(pointer: Path, build: Path) -> None:
     link = pointer.with_name(f".{pointer.name}.{os.getpid()}-{secrets.token_hex(4)}")
     os.symlink(os.path.join("builds", build.name), link, target_is_directory=True)
     try:
+        _set_aside_folder(pointer)
         point("flip.linked")
         os.replace(link, pointer)
     except BaseException:
@@ -78,7 +79,14 @@ def remove_pointer(pointer: Path) -> None:
         if sys.platform == "win32":
             os.rmdir(pointer)
         else:
+            _set_aside_folder(pointer)
             pointer.unlink()
+
+
+def _set_aside_folder(pointer: Path) -> None:
+    """Move a folder in the place of a pointer into staging: a copy of the home that followed the links has one."""
+    if pointer.is_dir() and not pointer.is_symlink():
+        os.rename(pointer, Home(pointer.parent).new_staging() / pointer.name)
 
 
 def remove_loose_links(home: Home) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from gm.errors import GmError
 from gm.system.builds import executable_name
 from gm.system.environ import child_environment
+from installer.build import read_build
 
 TIMEOUT_S = 20.0 if sys.platform == "linux" else 60.0
 """Scanners on Windows and macOS slow a first start."""
@@ -36,7 +37,11 @@ def run_selfcheck(build: Path, timeout: float = TIMEOUT_S) -> None:
         if outcome is None:
             return
         reason = outcome
-    raise SelfCheckFailed("selfcheck_failed", f"the build {build.name} does not pass its self-check: {reason}")
+    try:
+        name = f"the build {read_build(build).version}"
+    except GmError:
+        name = f"the build in {build}"
+    raise SelfCheckFailed("selfcheck_failed", f"{name} does not pass its self-check: {reason}")
 
 
 def _run(build: Path, timeout: float) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -25,6 +26,9 @@ def link_into_path(home: Home, bin_folder: Path) -> str | None:
         return _add_to_windows_path(str(home.current))
     target = home.current / "gm"
     link = bin_folder / "gm"
+    if _is_left_over(link):
+        with contextlib.suppress(OSError):
+            link.unlink()
     if not _is_ours(home, link):
         found = shutil.which("gm")
         if os.path.lexists(link) or (found is not None and not _is_of(home, Path(found))):
@@ -34,7 +38,7 @@ def link_into_path(home: Home, bin_folder: Path) -> str | None:
             os.symlink(target, link)
         except OSError as error:
             return f"{link} cannot be made ({error.strerror}); gm is {target}"
-    if str(bin_folder) not in os.environ.get("PATH", "").split(os.pathsep):
+    if os.path.normpath(bin_folder) not in map(os.path.normpath, os.environ.get("PATH", "").split(os.pathsep)):
         return f"{bin_folder} is not on PATH; add it, or use {target}"
     return None
 
@@ -52,6 +56,11 @@ def unlink_from_path(home: Home, bin_folder: Path) -> bool:
 
 def _is_ours(home: Home, link: Path) -> bool:
     return link.is_symlink() and os.readlink(link) == str(home.current / "gm")
+
+
+def _is_left_over(link: Path) -> bool:
+    """Tell whether `link` names the `current/gm` of a home that is no longer there: one that was moved, say."""
+    return link.is_symlink() and not link.exists() and Path(os.readlink(link)).parts[-2:] == ("current", "gm")
 
 
 def _is_of(home: Home, program: Path) -> bool:

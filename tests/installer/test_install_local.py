@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -231,3 +232,20 @@ def _limit_file_size() -> None:
 
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+
+
+@pytest.mark.parametrize("version", ["../../x", "a b", "", "1.0/2", "ü"])
+def test_a_version_that_makes_no_name_is_refused(home: Home, tmp_path: Path, version: str) -> None:
+    info = make_build(tmp_path / "b")
+    replace(info, version=version).write(tmp_path / "b")
+    with pytest.raises(BuildDamaged):
+        install_local(home, tmp_path / "b")
+    assert home.build_folders() == []
+
+
+def test_a_file_that_was_not_extracted_is_named(home: Home, tmp_path: Path) -> None:
+    make_build(tmp_path / "b")
+    (tmp_path / "b" / "defaults" / "mcp.json").unlink()
+    with pytest.raises(BuildDamaged, match=r"defaults/mcp\.json is missing") as caught:
+        install_local(home, tmp_path / "b")
+    assert "extract" in caught.value.hint

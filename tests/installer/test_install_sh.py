@@ -157,3 +157,18 @@ def test_too_old_a_glibc_is_told_before_anything_runs(
     assert done.returncode == status, done.stderr
     assert (tmp_path / "home" / "installed").exists() == (status == 0)
     assert status == 0 or "needs glibc 2.99" in done.stderr
+
+
+def test_a_mirror_whose_url_bears_a_token_is_asked_for_the_archive_beside_it(
+    tmp_path: Path, releases: Releases, server: Server
+) -> None:
+    publish(releases)
+    server.order("/manifest.json?token=a/b", ("body", (releases.root / "manifest.json").read_bytes()))
+    done = run(tmp_path, f"{server.url}/manifest.json?token=a/b")
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_a_portal_answers_is_told_from_a_missing_build(tmp_path: Path, releases: Releases, server: Server) -> None:
+    server.order("/manifest.json", ("body", b"<html>log in first</html>"))
+    done = run(tmp_path, f"{server.url}/manifest.json")
+    assert done.returncode == 1 and "is no manifest" in done.stderr and leftovers(tmp_path) == []
