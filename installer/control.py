@@ -20,6 +20,8 @@ LOCK_TIMEOUT_S = 60.0
 def roll_back(home: Home) -> tuple[BuildInfo, BuildInfo]:
     """Make `previous` current; updates are held until a serial above the one left appears.
 
+    A second rollback leads forward again, to the build that the first one left: then nothing is held.
+
     Returns:
         The build that was left and the one that is current now.
 
@@ -32,14 +34,13 @@ def roll_back(home: Home) -> tuple[BuildInfo, BuildInfo]:
     try:
         left, target = current_build(home), previous_build(home)
         if left is None or target is None or left == target:
-            raise NotFound(
-                "no_previous", "there is no previous build to go back to", "gm pin <version> lists the builds"
-            )
+            raise NotFound("no_previous", "there is no previous build to go back to", "gm pin lists those on disk")
         left_info, info = read_build(left), read_build(target)
         verify_files(target, info)
         state = read_state(home)
         above = max(left_info.serial, state.serial)
-        write_state(home, replace(state, hold=Hold("rollback", left_info.build, above)))
+        forward = info.serial > left_info.serial and info.serial >= above
+        write_state(home, replace(state, hold=None if forward else Hold("rollback", left_info.build, above)))
         point("state.written")
         flip(home, target)
         return left_info, info

@@ -15,14 +15,16 @@ from typing import Any
 
 from gm.errors import GmError
 from gm.system.environ import child_environment
+from gm.system.paths import bundle_folder, is_frozen
 from installer.adopt import lock_home
 from installer.build import read_build, verify_files
+from installer.config import read_config
 from installer.hosts.catalog import HOSTS, Places
 from installer.layout import Home
 from installer.pointers import current_build
-from installer.register import Registration, read_entry, register, remembered, remove_member
+from installer.register import Registration, memory_is_readable, read_entry, register, remembered, remove_member
 from installer.repair import repair
-from installer.state import read_state
+from installer.state import load_state, read_state, write_state
 
 STALE_DAYS = 14
 _DAY_S = 86_400.0
@@ -52,6 +54,7 @@ def examine(home: Home, places: Places, workspace: Path) -> list[Finding]:
     return [
         *_installation(home),
         *_quarantine(home),
+        *_files(home),
         *_registrations(home),
         *_shadows(places, workspace),
         *_surroundings(home),
@@ -75,6 +78,11 @@ def mend(findings: list[Finding]) -> list[Diagnosis]:
 
 
 def _installation(home: Home) -> list[Finding]:
+    folder = bundle_folder()
+    if is_frozen() and folder.parent.name == "builds" and folder.parent != Path(os.path.realpath(home.builds)):
+        message = f"this gm lies in {folder.parent.parent}, but its home is {home.root}: it never updates"
+        hint = f"set GMNEW_HOME={folder.parent.parent} wherever gm is started, the host's entry among them"
+        return [Finding("other_home", message, hint)]
     if not home.build_folders():
         return []  # a checkout, or nothing installed
     current = current_build(home)
@@ -95,6 +103,30 @@ def _installation(home: Home) -> list[Finding]:
     except GmError as error:
         return [Finding("build_damaged", error.message, "install a build again: gm install --local <archive>")]
     return []
+
+
+def _files(home: Home) -> list[Finding]:
+    """What gm or its user keeps in the home and what cannot be read: it is as good as lost, so it is said."""
+    found = []
+    try:
+        read_config(home)
+    except GmError as error:
+        found.append(Finding(error.code, f"there are no updates: {error.message}", error.hint))
+
+    def mend_state() -> None:
+        lock = lock_home(home, 60.0)
+        try:
+            write_state(home, read_state(home))
+        finally:
+            lock.release()
+
+    if load_state(home) is None:
+        message = f"{home.state} cannot be read: a pin, a hold and what was known of bad builds are lost"
+        found.append(Finding("state_unreadable", message, "", mend_state))
+    if not memory_is_readable(home):
+        message = f"{home.registrations} cannot be read: gm uninstall would not know of the hosts' files"
+        found.append(Finding("registrations_unreadable", message, "gm install --host NAME makes it anew"))
+    return found
 
 
 def _quarantine(home: Home, platform: str = sys.platform) -> list[Finding]:
@@ -118,7 +150,10 @@ def _quarantine(home: Home, platform: str = sys.platform) -> list[Finding]:
 
 def _registrations(home: Home) -> list[Finding]:
     found = []
-    for registration in remembered(home):
+    known = remembered(home)
+    if not known and current_build(home) is not None:
+        found.append(Finding("no_host", "no host starts this gm", "gm install registers it; --host NAME says where"))
+    for registration in known:
         title = registration.host.title
         try:
             entry = read_entry(registration.host, registration.file)
@@ -178,9 +213,8 @@ def _surroundings(home: Home) -> list[Finding]:
             found.append(Finding("another_gm", f"the gm on PATH is another program: {program}", hint))
     state = read_state(home)
     if state.checked_at and state.failures and time.time() - state.checked_at < STALE_DAYS * _DAY_S:
-        message = (
-            f"the last {state.failures} checks for updates failed: {state.outcome.message if state.outcome else ''}"
-        )
+        checks = "check for updates" if state.failures == 1 else f"{state.failures} checks for updates"
+        message = f"the last {checks} failed: {state.outcome.message if state.outcome else 'nobody knows why'}"
         found.append(Finding("no_updates", message, "gm update tries again now"))
     elif state.checked_at and time.time() - state.checked_at > STALE_DAYS * _DAY_S:
         days = int((time.time() - state.checked_at) / _DAY_S)
@@ -190,7 +224,7 @@ def _surroundings(home: Home) -> list[Finding]:
 
 def _json_object(file: Path) -> dict[str, Any]:
     try:
-        content = json.loads(file.read_bytes().removeprefix(b"\xef\xbb\xbf"))
-    except (OSError, ValueError):
+        content = json.loads(file.read_bytes().removeprefix(b"\xef\xbb\xbf")) if file.is_file() else {}
+    except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}

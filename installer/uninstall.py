@@ -6,6 +6,7 @@ import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from gm.errors import GmError
 from installer.adopt import lock_home
 from installer.collector import remove_build, remove_tree
 from installer.faults import point
@@ -19,28 +20,37 @@ LOCK_TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Uninstalled:
-    """What was removed, and the builds that stay because a session runs from them."""
+    """What was removed, the builds that stay because a session runs from them, and the files that stay as they are."""
 
     hosts: tuple[Registered, ...]
     link: bool
     builds: tuple[str, ...]
     in_use: tuple[str, ...]
+    failed: tuple[GmError, ...] = ()
 
 
 def uninstall(home: Home, bin_folder: Path, *, keep_builds: bool = False) -> Uninstalled:
     """Take every registration back, remove the link on PATH and, unless they are to be kept, the builds.
 
     A killed uninstall is completed by the next one. `config.json` and the runs of read-only workspaces are the
-    user's and stay.
+    user's and stay. While the file of one host cannot be edited, the others are, and link and builds stay: the same
+    command completes it when the file is mended.
 
     Raises:
-        Refused, Conflict, Unavailable: a host's file cannot be edited; nothing after it is removed.
+        Conflict, Unavailable: an install or update is running; the home cannot be written.
     """
-    hosts = tuple(unregister(home, made.host, made.file) for made in remembered(home))
+    hosts, failed = [], []
+    for made in remembered(home):
+        try:
+            hosts.append(unregister(home, made.host, made.file))
+        except GmError as error:
+            failed.append(error)
     point("uninstall.unregistered")
+    if failed:
+        return Uninstalled(tuple(hosts), link=False, builds=(), in_use=(), failed=tuple(failed))
     link = unlink_from_path(home, bin_folder)
     if keep_builds or not home.root.is_dir():
-        return Uninstalled(hosts, link, (), ())
+        return Uninstalled(tuple(hosts), link, (), ())
     lock = lock_home(home, LOCK_TIMEOUT_S)
     try:
         remove_pointer(home.current)
@@ -63,4 +73,4 @@ def uninstall(home: Home, bin_folder: Path, *, keep_builds: bool = False) -> Uni
         home.update_lock.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             home.root.rmdir()
-    return Uninstalled(hosts, link, tuple(removed), in_use)
+    return Uninstalled(tuple(hosts), link, tuple(removed), in_use)

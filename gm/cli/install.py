@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,9 @@ from gm.errors import Conflict, NotFound, UsageError
 from gm.system.builds import own_build
 from gm.system.paths import is_frozen
 from installer.layout import Home, default_home
+
+if TYPE_CHECKING:
+    from installer.uninstall import Uninstalled
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False, exists=True)
@@ -121,13 +124,26 @@ def _arguments(entry: Any) -> list[str]:
 
 @click.command()
 @click.option("--keep-builds", is_flag=True, help="Only take the hosts' entries and the link on PATH back.")
-def uninstall(keep_builds: bool) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
+def uninstall(keep_builds: bool, as_json: bool) -> None:
     """Remove exactly what installing added."""
     from installer.uninstall import uninstall as remove
     from installer.userpath import default_bin_folder
 
     home = default_home()
     done = remove(home, default_bin_folder(), keep_builds=keep_builds)
+    if as_json:
+        hosts = [{"host": host.host, "file": str(host.file), "outcome": host.outcome} for host in done.hosts]
+        told = {"hosts": hosts, "link": done.link, "builds": done.builds, "inUse": done.in_use}
+        click.echo(json.dumps({**told, "failed": [error.message for error in done.failed]}))
+    else:
+        _tell_uninstalled(done)
+    if done.failed:
+        reasons = "; ".join(error.message for error in done.failed)
+        raise Conflict("not_uninstalled", f"{reasons}: the builds stay", "mend that, then run gm uninstall again")
+
+
+def _tell_uninstalled(done: Uninstalled) -> None:
     for host in done.hosts:
         click.echo(f"{host.host}: {'removed from' if host.outcome == 'removed' else 'was gone from'} {host.file}")
     if done.link:
@@ -136,7 +152,7 @@ def uninstall(keep_builds: bool) -> None:
         click.echo(f"build {name} is removed")
     for name in done.in_use:
         click.echo(f"build {name} stays, a session runs from it; run gm uninstall again when it has ended")
-    if not (done.hosts or done.link or done.builds or done.in_use):
+    if not (done.hosts or done.link or done.builds or done.in_use or done.failed):
         click.echo("Nothing was installed.")
 
 
@@ -178,9 +194,10 @@ def doctor(fix: bool, as_json: bool) -> None:
 
 @click.command()
 @click.option("--verbose", is_flag=True, help="Say each step.")
-def selfcheck(verbose: bool) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
+def selfcheck(verbose: bool, as_json: bool) -> None:
     """Check that this build works: open itself, read the skill, run one body. It touches nobody's home."""
     from gm.cli.checks import check_self
 
-    check_self(click.echo if verbose else lambda text: None)
-    click.echo("This build works.")
+    check_self(click.echo if verbose and not as_json else lambda text: None)
+    click.echo(json.dumps({"works": True}) if as_json else "This build works.")

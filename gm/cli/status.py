@@ -61,8 +61,10 @@ def installation_lines(installation: dict[str, Any]) -> list[str]:
     for build in installation["builds"]:
         if build.get("current") or build.get("damaged"):
             lines.append(f"build      {build['name']}" + (" (damaged: gm doctor)" if build.get("damaged") else ""))
-    if not lines:
+    if not installation["builds"]:
         return []
+    if not any(build.get("current") for build in installation["builds"]):
+        lines.insert(0, "build      none is current: gm doctor --fix")
     if installation["outcome"]:
         outcome = installation["outcome"]
         lines.append(f"updates    {outcome['message']} ({outcome['kind']}, {installation['lastCheck']})")

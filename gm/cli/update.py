@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from gm.errors import Refused, Unavailable
+from gm.errors import Refused, Unavailable, UsageError
 from installer.layout import default_home
 
 
@@ -43,9 +43,9 @@ def update(tell_only: bool, allow_downgrade: bool, as_json: bool, give_up: str |
         bar.end()
     if as_json:
         click.echo(json.dumps({"outcome": outcome.kind, "message": outcome.message}))
-    elif outcome.kind in ("no-news", "failed", "busy"):
+    if outcome.kind in ("no-news", "failed", "busy"):
         raise Unavailable(f"update_{outcome.kind.replace('-', '_')}", outcome.message)
-    else:
+    if not as_json:
         click.echo(outcome.message)
 
 
@@ -70,30 +70,50 @@ class Bar:
 
 
 @click.command()
-def rollback() -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
+def rollback(as_json: bool) -> None:
     """Go back to the previous build; a newer one than the one left ends the hold."""
     from installer.control import roll_back
+    from installer.state import read_state
 
-    left, now = roll_back(default_home())
-    click.echo(f"gm {now.version} is current again; {left.version} comes back with a newer build only")
+    home = default_home()
+    left, now = roll_back(home)
+    held = read_state(home).hold is not None
+    if as_json:
+        click.echo(json.dumps({"left": left.version, "current": now.version, "held": held}))
+        return
+    rest = f"updates are held until there is a newer one than {left.version}" if held else "updates go on"
+    click.echo(f"gm {now.version} is current again; {rest}")
 
 
 @click.command()
 @click.argument("version", required=False)
 @click.option("--off", is_flag=True, help="End the pin, or the hold of a rollback.")
-def pin(version: str | None, off: bool) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print the outcome, or the builds, as JSON.")
+def pin(version: str | None, off: bool, as_json: bool) -> None:
     """Hold the build of VERSION that is on disk; without VERSION list the builds."""
     from installer.control import pin as pin_build
     from installer.control import unpin
     from installer.standing import standing
 
     home = default_home()
+    if off and version is not None:
+        raise UsageError("two_wishes", "--off ends every hold, so it takes no VERSION")
     if off:
-        click.echo("updates are no longer held" if unpin(home) else "nothing was held")
+        ended = unpin(home)
+        text = "updates are no longer held" if ended else "nothing was held"
+        click.echo(json.dumps({"ended": ended}) if as_json else text)
     elif version is not None:
-        click.echo(f"gm {pin_build(home, version).version} is current and held; gm pin --off ends that")
+        held = pin_build(home, version).version
+        text = f"gm {held} is current and held; gm pin --off ends that"
+        click.echo(json.dumps({"current": held, "held": True}) if as_json else text)
+    elif as_json:
+        found = standing(home)
+        click.echo(json.dumps({"builds": found["builds"], "hold": found["hold"]}))
     else:
         found = standing(home)
+        if not found["builds"]:
+            click.echo("No build is installed.")
         for build in found["builds"]:
             mark = "current" if build.get("current") else "previous" if build.get("previous") else ""
             click.echo(f"{build['name']:40} {mark}")

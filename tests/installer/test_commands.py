@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from installer.build import read_build
 from installer.doctor import examine, mend
 from installer.hosts.catalog import HOSTS, Command, Places
 from installer.layout import Home
@@ -207,7 +210,112 @@ def test_doctor_names_a_damaged_build_and_a_foreign_gm(
     (tmp_path / "gm").write_text("#!/bin/sh\n")
     (tmp_path / "gm").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    assert set(findings(home, tmp_path)) == {"build_damaged", "another_gm"}
+    assert set(findings(home, tmp_path)) == {"build_damaged", "no_host", "another_gm"}
+
+
+def test_doctor_names_the_files_of_the_home_that_cannot_be_read(home: Home, claude: Path, tmp_path: Path) -> None:
+    make_build(tmp_path / "b")
+    install_local(home, tmp_path / "b")
+    for file in (home.state, home.config, home.registrations):
+        file.write_text('{"x": ')
+    found = findings(home, tmp_path)
+    assert {"state_unreadable", "config_unreadable", "registrations_unreadable", "no_host"} <= set(found)
+    assert gm("doctor", "--fix").returncode == 1
+    register(home, [Registration(HOSTS["claude-code"], claude, Command(str(home.current / "gm")))], look_again=0)
+    assert not {"state_unreadable", "registrations_unreadable", "no_host"} & set(findings(home, tmp_path))
+    home.registrations.write_text('{"a": 1}')
+    assert "registrations_unreadable" in findings(home, tmp_path)
+
+
+def test_a_copy_of_the_home_that_followed_the_links_is_mended_by_an_install(
+    home: Home, claude: Path, tmp_path: Path
+) -> None:
+    make_build(tmp_path / "b", "0.1.9")
+    folder = install_local(home, tmp_path / "b").folder
+    home.current.unlink()
+    shutil.copytree(folder, home.current)
+    assert install_local(home, tmp_path / "b").folder == folder
+    assert home.current.is_symlink() and version_of_current(home) == "0.1.9"
+    home.current.unlink()
+    shutil.copytree(folder, home.current)
+    assert uninstall(home, tmp_path / "bin").builds == (folder.name,)
+    assert not home.root.exists()
+
+
+def test_one_broken_file_keeps_no_other_from_being_uninstalled(home: Home, claude: Path, tmp_path: Path) -> None:
+    make_build(tmp_path / "b")
+    folder = install_local(home, tmp_path / "b").folder
+    cursor = home.root.parent / "mcp.json"
+    before = claude.read_text()
+    for name, file in (("cursor", cursor), ("claude-code", claude)):
+        register(home, [Registration(HOSTS[name], file, Command("/x"))], look_again=0)
+    good = cursor.read_text()
+    cursor.write_text("{")
+    done = gm("uninstall", "--json")
+    told = json.loads(done.stdout)
+    assert (
+        done.returncode == 1
+        and str(cursor) in done.stderr
+        and [row["host"] for row in told["hosts"]] == ["claude-code"]
+    )
+    assert claude.read_text() == before and folder.is_dir() and cursor.read_text() == "{"
+    cursor.write_text(good)
+    assert gm("uninstall").returncode == 0
+    assert not home.root.exists() and not cursor.exists()
+
+
+def test_a_folder_in_the_place_of_a_hosts_file_stops_no_uninstall(home: Home, claude: Path, tmp_path: Path) -> None:
+    register(home, [Registration(HOSTS["claude-code"], claude, Command("/x"))], look_again=0)
+    claude.unlink()
+    claude.mkdir()
+    assert uninstall(home, tmp_path / "bin").hosts[0].outcome == "absent"
+
+
+def test_the_link_of_a_home_that_was_moved_is_replaced(home: Home, tmp_path: Path) -> None:
+    link = tmp_path / "bin" / "gm"
+    link.parent.mkdir()
+    link.symlink_to(tmp_path / "gone" / ".gmnew" / "current" / "gm")
+    link_into_path(home, link.parent)
+    assert os.readlink(link) == str(home.current / "gm")
+    link.unlink()
+    link.symlink_to(tmp_path / "gone" / "other")
+    assert "another gm" in str(link_into_path(home, link.parent))
+
+
+def test_a_folder_is_on_path_with_a_slash_at_its_end_too(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}/:/usr/bin:/bin")
+    assert link_into_path(home, tmp_path / "bin") is None
+
+
+def test_a_relative_home_is_one_all_the_same(home: Home, claude: Path, tmp_path: Path) -> None:
+    make_build(tmp_path / "b", "0.1.9")
+    done = gm("install", "--local", str(tmp_path / "b"), GMNEW_HOME=os.path.relpath(home.root))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(claude.read_text())["mcpServers"]["gm"]["command"] == str(home.current / "gm")
+
+
+def test_a_second_rollback_leads_forward_and_holds_nothing(home: Home, tmp_path: Path) -> None:
+    for serial in (1, 2):
+        make_build(tmp_path / f"b{serial}", f"0.1.{serial}")
+        replace(read_build(tmp_path / f"b{serial}"), serial=serial).write(tmp_path / f"b{serial}")
+        install_local(home, tmp_path / f"b{serial}")
+    first = gm("rollback")
+    assert first.stdout == "gm 0.1.1 is current again; updates are held until there is a newer one than 0.1.2\n"
+    assert json.loads(gm("rollback", "--json").stdout) == {"left": "0.1.1", "current": "0.1.2", "held": False}
+    assert json.loads(gm("pin", "--json").stdout)["hold"] is None
+
+
+def test_status_says_that_no_build_is_current(home: Home, tmp_path: Path) -> None:
+    make_build(tmp_path / "b")
+    install_local(home, tmp_path / "b")
+    home.current.unlink()
+    assert "none is current: gm doctor --fix" in gm("status").stdout
+
+
+def test_pin_takes_no_version_with_off(home: Home) -> None:
+    assert gm("pin", "--off", "0.1.1").returncode == 2
 
 
 def test_doctor_says_it_with_a_status_and_as_json(home: Home, claude: Path) -> None:
