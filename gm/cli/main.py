@@ -100,7 +100,7 @@ def main(argv: Sequence[str]) -> int:
     except click.exceptions.Exit as done:
         return done.exit_code
     except GmError as error:
-        return _complain(" ".join(error.as_text().split()), 2 if isinstance(error, UsageError) else 1)
+        return _complain(_one_line(error), 2 if isinstance(error, UsageError) else 1)
     except click.ClickException as error:
         error.show()
         return error.exit_code
@@ -112,6 +112,13 @@ def main(argv: Sequence[str]) -> int:
     except OSError as error:
         return _complain(str(error), 1)
     return 0
+
+
+def _one_line(error: GmError) -> str:
+    message, hint = " ".join(error.message.split()), " ".join(error.hint.split())
+    if not hint:
+        return message
+    return f"{message} {hint}" if message.endswith((".", "!", "?", ":")) else f"{message}; {hint}"
 
 
 def _complain(text: str, status: int) -> int:

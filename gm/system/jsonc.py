@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _SCALAR = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"|-?[0-9][0-9.eE+-]*|true|false|null')
-_TRIVIA = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)", re.DOTALL)
+_TRIVIA = re.compile(r"(?:[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/)", re.DOTALL)
 MAX_DEPTH = 200
 
 

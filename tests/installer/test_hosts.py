@@ -113,6 +113,16 @@ def test_removing_gives_back_the_bytes_before(name: str) -> None:
     assert removed.as_bytes() == before.encode()
 
 
+def test_windows_line_ends_behind_a_comment_stay_what_they_are() -> None:
+    host = HOSTS["vscode"]
+    text = '{\r\n\t"servers": {\r\n\t\t"other": {"command": "x"} // keep\r\n\t} /* all */\r\n}\r\n'
+    document = decode(Path("f"), text.encode())
+    written = with_entry(host, Path("f"), document, host.entry(GM))
+    assert "// keep\r\n" in written.text and "\r\r" not in written.text
+    assert "\n" not in written.text.replace("\r\n", "")
+    assert without_entry(host, Path("f"), written, with_key=False).text == text
+
+
 def test_codex_windows_line_ends_and_an_old_table_with_environment() -> None:
     host = HOSTS["codex"]
     text = '[mcp_servers.gm]\r\ncommand = "node" # old\r\nargs = ["x"]\r\nenv = { A = "1" }\r\n\r\n[tui]\r\na = 1\r\n'
