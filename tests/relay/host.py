@@ -139,7 +139,8 @@ class Host:
         """What the doubles noted."""
         if not self.log.exists():
             return []
-        events = [json.loads(line) for line in self.log.read_text().splitlines()]
+        whole = self.log.read_text().rpartition("\n")[0]  # a line may be in the middle of being written
+        events = [json.loads(line) for line in whole.splitlines()]
         return [event for event in events if kind in (None, event["kind"])]
 
     def wait_for_event(self, kind: str, count: int = 1, **fields: Any) -> list[dict[str, Any]]:

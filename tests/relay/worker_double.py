@@ -63,6 +63,8 @@ def begun() -> dict[tuple[int, int], int]:
     found = {}
     with open(LOG, encoding="utf-8") as file:
         for seq, line in enumerate(file, 1):
+            if not line.endswith("\n"):  # of a double before, which is just being killed
+                break
             event = json.loads(line)
             if event["kind"] == "action":
                 found[event["boot"], event["n"]] = seq
