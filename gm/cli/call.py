@@ -156,23 +156,21 @@ def _connect(address: str) -> Any:
     return connection.makefile("rwb", buffering=0)
 
 
-def _gone() -> GmError:
-    return GmError("worker_gone", "The worker ended before it answered.", "`gm log` shows whether it has done it.")
-
-
 def _ask(connection: Any, verb: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    buffer = bytearray()
     try:
-        connection.write(json.dumps({"verb": verb, "arguments": arguments}).encode("ascii") + b"\n")
+        return _exchange(connection, verb, arguments)
     except ConnectionError:
-        raise _gone() from None
+        hint = "`gm log` shows whether it has done it."
+        raise GmError("worker_gone", "The worker ended before it answered.", hint) from None
+
+
+def _exchange(connection: Any, verb: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    connection.write(json.dumps({"verb": verb, "arguments": arguments}).encode("ascii") + b"\n")
+    buffer = bytearray()
     while True:
-        try:
-            piece = connection.read(1 << 16)
-        except ConnectionError:
-            raise _gone() from None
+        piece = connection.read(1 << 16)
         if not piece:
-            raise _gone()
+            raise ConnectionResetError
         buffer += piece
         while b"\n" in buffer:
             line, _, rest = bytes(buffer).partition(b"\n")

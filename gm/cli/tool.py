@@ -16,6 +16,7 @@ from gm.cli.checks import CheckFailed
 from gm.cli.steps import run_steps
 from gm.errors import NotFound, Refused
 from gm.system.atomic import write_atomic
+from gm.system.builds import executable_name
 from gm.system.environ import child_environment
 from gm.system.paths import bundle_folder, is_frozen
 
@@ -62,7 +63,7 @@ def phase_b(out: Path | None) -> None:
     steps: dict[str, dict[str, object]] = {}
     try:
         for name, argv in commands:
-            program = argv or [str(_frozen_program(target)), "tool", "check"]
+            program = argv or [str(next(target.glob(f"gmnew-*/{executable_name()}"))), "tool", "check"]
             begun = time.monotonic()
             status = subprocess.run(program, cwd=root, env=child_environment(), stdin=subprocess.DEVNULL).returncode
             steps[name] = {"status": status, "seconds": round(time.monotonic() - begun, 1)}
@@ -77,11 +78,6 @@ def phase_b(out: Path | None) -> None:
             shutil.rmtree(folder, ignore_errors=True)
     if any(step["status"] != 0 for step in steps.values()) or len(steps) < len(commands):
         raise CheckFailed("phase_b_failed", f"phase B failed; {root / WITNESS} says where")
-
-
-def _frozen_program(folder: Path) -> Path:
-    name = "gm.exe" if sys.platform == "win32" else "gm"
-    return next(folder.glob(f"gmnew-*/{name}"))
 
 
 @tool.command()

@@ -94,10 +94,11 @@ def _descendants(spared: Collection[int], spare_jobs: bool, looks: dict[int, int
         level = []
         for pid in below:
             is_job = _is_job(pid) if spare_jobs else False
-            if is_job is None:
+            if is_job is None:  # taken for one until it has been looked at often enough
                 looks[pid] = looks.get(pid, 0) + 1
-                undecided = undecided or looks[pid] < _LOOKS
-            if is_job is False or looks.get(pid, 0) >= _LOOKS:
+                is_job = looks[pid] < _LOOKS
+                undecided = undecided or is_job
+            if not is_job:
                 level.append(pid)
         found += level
     return found, undecided

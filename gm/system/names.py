@@ -8,6 +8,7 @@ form.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 _PREFIX = "bytes:"
@@ -21,6 +22,11 @@ def show_path(path: str | bytes | os.PathLike[str]) -> str:
     except UnicodeEncodeError:
         return _PREFIX + quote_from_bytes(os.fsencode(name), safe="/-_.~ ")
     return _PREFIX + quote_from_bytes(os.fsencode(name), safe="/-_.~ ") if name.startswith(_PREFIX) else name
+
+
+def few(names: Sequence[str], most: int) -> str:
+    """Return the first `most` names in one line, and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def read_path(shown: str) -> str:

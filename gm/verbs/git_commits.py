@@ -12,7 +12,7 @@ from typing import Literal, TypedDict
 import anyio
 
 from gm.errors import GmError, Refused, UsageError
-from gm.system.names import show_path
+from gm.system.names import few, show_path
 from gm.verbs.context import VerbContext
 from gm.verbs.git_process import (
     FROM_STDIN,
@@ -345,8 +345,10 @@ async def _nothing_staged(ctx: VerbContext) -> Refused:
     names = [entry.path for entry in state.entries if entry.kind == "untracked" or entry.unstaged]
     if not names:
         return Refused("nothing_staged", "Nothing is staged, and nothing changed.", "git_status shows the state.")
-    few = ", ".join(shown(names[:5])) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-    return Refused("nothing_staged", f"Nothing is staged. Changed are: {few}.", "git_commit with `paths` takes them.")
+    changed = few(shown(names), 5)
+    return Refused(
+        "nothing_staged", f"Nothing is staged. Changed are: {changed}.", "git_commit with `paths` takes them."
+    )
 
 
 async def _refuse_pushed(ctx: VerbContext, head: str | None) -> None:

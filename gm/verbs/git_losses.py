@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 import anyio
 
 from gm.errors import Refused
+from gm.system.names import few
 from gm.verbs.context import VerbContext
 from gm.verbs.git_process import files_of_index, git_bytes, git_text, repository, shown
 from gm.work.git import name_of, text_of
@@ -47,8 +48,7 @@ def refuse_losses(workspace: Path, names: Iterable[str], known: Collection[str],
         lost |= _files_among_parents(workspace, name)
     lost -= set(known)
     if lost:
-        listed = ", ".join(shown(sorted(lost)[:5])) + (f" and {len(lost) - 5} more" if len(lost) > 5 else "")
-        message = f"In the way of {what} stands what git does not track: {listed}."
+        message = f"In the way of {what} stands what git does not track: {few(shown(sorted(lost)), 5)}."
         raise Refused("local_changes", message, "Move it away or remove it first; nothing was changed.")
 
 

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gm.system.names import show_path
+from gm.system.names import few, show_path
 from gm.work.git import name_of, read_git
 from gm.work.gitstate import from_root
 from gm.work.plan import is_plan_path
@@ -41,7 +41,7 @@ class StaleCommit:
 
     def text(self) -> str:
         """Return one line for a warning."""
-        named = ", ".join(self.paths[:3]) + (f" and {len(self.paths) - 3} more" if len(self.paths) > 3 else "")
+        named = few(self.paths, 3)
         return f"the witness of {self.row} (of an earlier run, commit {self.commit[:12]}) is stale: {named} changed"
 
 

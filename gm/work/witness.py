@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from gm.errors import Refused
-from gm.system.names import read_path
+from gm.system.names import few, read_path
 from gm.work.plan import is_plan_path
 
 Event = Mapping[str, Any]
@@ -277,7 +277,7 @@ class Stale:
 
     def text(self) -> str:
         """Return one line for a warning."""
-        named = ", ".join(self.paths[:3]) + (f" and {len(self.paths) - 3} more" if len(self.paths) > 3 else "")
+        named = few(self.paths, 3)
         return f"the witness of {self.row} (event {self.event}) is stale: {named} changed after it"
 
 
