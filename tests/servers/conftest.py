@@ -1,7 +1,8 @@
-"""The fixtures of `tests/hosts.py`."""
+"""The fixtures of `tests/hosts.py` and `sessions.py`."""
 
 from __future__ import annotations
 
 from tests.hosts import home, ready, repository, start
+from tests.servers.sessions import begin
 
-__all__ = ["home", "ready", "repository", "start"]
+__all__ = ["begin", "home", "ready", "repository", "start"]

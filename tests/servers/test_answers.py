@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from gm.cli.host import Host
+from tests.servers.sessions import body
 
 ANSWERS = str(Path(__file__).parent / "answers_server.py")
 
@@ -27,15 +28,7 @@ def ask(ready: Callable[..., Host], tmp_path: Path) -> Callable[..., Any]:
     path.write_text(json.dumps({"mcpServers": entries}))
     host = ready("--mcp-config", str(path))
 
-    def run(code: str) -> Any:
-        answer = host.call("run_code", code=code)
-        assert not answer.failed, answer.text
-        try:
-            return json.loads(answer.text)
-        except ValueError:
-            return answer.text
-
-    return run
+    return lambda code: body(host, code)
 
 
 def test_results_that_the_protocol_does_not_know_arrive_or_name_their_field(ask: Callable[..., Any]) -> None:

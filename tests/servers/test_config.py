@@ -15,8 +15,7 @@ from gm.servers.config import INSTALLER_STARTUP_MS, read_config
 from gm.servers.matching import holds_match
 from gm.servers.tools import doubled_name, verb_name
 from gm.system.program import self_command
-
-ODD = str(Path(__file__).parent / "odd_server.py")
+from tests.servers.sessions import ODD
 
 
 @pytest.fixture

@@ -2,55 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from gm.cli.host import Host
-from gm.run.reader import LogReader
-from gm.run.store import find_run
-
-ODD = str(Path(__file__).parent / "odd_server.py")
-Begin = Callable[..., Host]
-
-
-@pytest.fixture
-def begin(ready: Callable[..., Host], tmp_path: Path) -> Begin:
-    """Start a session with servers: whole entries by name."""
-
-    def run(**entries: dict[str, Any]) -> Host:
-        path = tmp_path / "mcp.json"
-        path.write_text(json.dumps({"mcpServers": entries}))
-        return ready("--mcp-config", str(path))
-
-    return run
-
-
-def odd(*arguments: str, **more: Any) -> dict[str, Any]:
-    return {"command": sys.executable, "args": [ODD, *arguments], **more}
-
-
-def body(host: Host, code: str) -> Any:
-    answer = host.call("run_code", code=code)
-    assert not answer.failed, answer.text
-    return json.loads(answer.text)
-
-
-def events(repository: Path, *kinds: str) -> list[dict[str, Any]]:
-    info = find_run(repository / ".gm", None)
-    return [event for event in LogReader(info.folder) if event["kind"] in kinds]
+from tests.servers.sessions import ODD, Begin, body, events, odd
 
 
 def test_a_server_has_ended_although_what_it_started_holds_its_stdout(begin: Begin) -> None:
     command = f"sleep 379 & exec {sys.executable} {ODD} plain"
-    host = begin(odd={"command": "bash", "args": ["-c", command]})
+    host = begin({"odd": {"command": "bash", "args": ["-c", command]}})
     first = body(host, "(await gm.odd_pid())['pid']")
     begun = time.monotonic()
     error = body(host, "(await gm.attempt(gm.odd_die()))['error']")
@@ -62,7 +27,7 @@ def test_a_server_has_ended_although_what_it_started_holds_its_stdout(begin: Beg
 def test_calls_while_a_dead_server_is_wound_up_wait_for_the_new_one(begin: Begin, repository: Path) -> None:
     """The grandchild keeps TERM out, so that the end of the tree takes its two seconds."""
     command = f"(trap '' TERM; exec sleep 379) & exec {sys.executable} {ODD} plain"
-    host = begin(odd={"command": "bash", "args": ["-c", command]})
+    host = begin({"odd": {"command": "bash", "args": ["-c", command]}})
     first = body(host, "(await gm.odd_pid())['pid']")
     os.kill(first, signal.SIGKILL)
     code = "[(await gm.odd_pid())['pid'] for _ in range(3)] + [x['pid'] for x in await asyncio.gather(gm.odd_pid())]"
@@ -74,7 +39,7 @@ def test_calls_while_a_dead_server_is_wound_up_wait_for_the_new_one(begin: Begin
 
 
 def test_a_start_that_fails_tells_the_exit_status(begin: Begin, repository: Path) -> None:
-    host = begin(odd=odd("exits-always"))
+    host = begin({"odd": odd("exits-always")})
     error = body(host, "(await gm.attempt(lambda: gm.odd_echo()))['error']")
     (event, *_) = events(repository, "mcp-server")
     assert event["reason"].count("exit status 5") == 3
@@ -82,7 +47,7 @@ def test_a_start_that_fails_tells_the_exit_status(begin: Begin, repository: Path
 
 
 def test_a_restarted_server_renews_its_verbs(begin: Begin, tmp_path: Path) -> None:
-    host = begin(odd=odd("grows", str(tmp_path / "count")))
+    host = begin({"odd": odd("grows", str(tmp_path / "count"))})
     assert body(host, "hasattr(gm, 'odd_later')") is False
     body(host, "(await gm.attempt(gm.odd_die()))['error']")
     body(host, "await gm.odd_pid()")
@@ -95,7 +60,7 @@ def test_a_command_that_cannot_be_run_says_why(
 ) -> None:
     (tmp_path / "dir").mkdir()
     (tmp_path / "plain.txt").write_text("x")
-    host = begin(odd={"command": str(tmp_path / command)})
+    host = begin({"odd": {"command": str(tmp_path / command)}})
     body(host, "len(gm.verbs())")
     (event,) = events(repository, "mcp-server")
     assert event["state"] == "unavailable"
@@ -107,12 +72,12 @@ def test_a_relative_command_is_looked_up_in_its_cwd(begin: Begin, repository: Pa
     script = repository / "sub" / "server"
     script.write_text(f"#!/bin/sh\nexec {sys.executable} {ODD} plain\n")
     script.chmod(0o755)
-    host = begin(odd={"command": "./server", "cwd": "sub"})
+    host = begin({"odd": {"command": "./server", "cwd": "sub"}})
     assert body(host, "[(await gm.odd_pid())['cwd']]") == [str(repository / "sub")]
 
 
 def test_a_list_of_tools_that_does_not_end_is_used_as_far_as_it_goes(begin: Begin, repository: Path) -> None:
-    host = begin(odd=odd("endless"))
+    host = begin({"odd": odd("endless")})
     assert body(host, "await gm.odd_echo(n=1)") == {"n": 1}
     (event,) = events(repository, "mcp-server")
     assert (event["state"], event["tools"]) == ("running", 9)

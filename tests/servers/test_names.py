@@ -2,47 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from gm.cli.host import Host
+from tests.servers.sessions import ODD, Begin, body, odd
 from tests.servers.test_sdk_servers import free_port, serve_http
-
-ODD = str(Path(__file__).parent / "odd_server.py")
-Begin = Callable[..., Host]
-
-
-@pytest.fixture
-def begin(ready: Callable[..., Host], tmp_path: Path) -> Begin:
-    """Start a session with servers: whole entries by name, in that order."""
-
-    def run(entries: dict[str, dict[str, Any]]) -> Host:
-        path = tmp_path / "mcp.json"
-        path.write_text(json.dumps({"mcpServers": entries}))
-        return ready("--mcp-config", str(path))
-
-    return run
-
-
-def odd(*arguments: str, **more: Any) -> dict[str, Any]:
-    return {"command": sys.executable, "args": [ODD, *arguments], **more}
 
 
 def late(seconds: float, *arguments: str) -> dict[str, Any]:
     command = f"sleep {seconds}; exec {sys.executable} {ODD} {' '.join(arguments)}"
     return {"command": "sh", "args": ["-c", command]}
-
-
-def body(host: Host, code: str, **more: Any) -> Any:
-    answer = host.call("run_code", code=code, **more)
-    assert not answer.failed, answer.text
-    return json.loads(answer.text)
 
 
 def test_of_two_equal_names_the_first_entry_has_the_verb_whichever_starts_first(begin: Begin) -> None:

@@ -17,8 +17,8 @@ from gm.run.reader import LogReader
 from gm.run.store import find_run
 from gm.system.program import self_command
 from tests.hosts import StartHost, structured
+from tests.servers.sessions import ODD, body, events
 
-ODD = str(Path(__file__).parent / "odd_server.py")
 Configure = Callable[..., Path]
 
 
@@ -38,20 +38,6 @@ def configure(tmp_path: Path) -> Configure:
         return path
 
     return write
-
-
-def body(host: Host, code: str) -> Any:
-    answer = host.call("run_code", code=code)
-    assert not answer.failed, answer.text
-    try:
-        return json.loads(answer.text)
-    except ValueError:
-        return answer.text
-
-
-def events(repository: Path, *kinds: str) -> list[dict[str, Any]]:
-    info = find_run(repository / ".gm", None)
-    return [event for event in LogReader(info.folder) if event["kind"] in kinds]
 
 
 def test_each_tool_is_a_verb_whose_structured_content_is_the_value(

@@ -11,8 +11,7 @@ from pathlib import Path
 from gm.cli.host import Host
 from gm.system.program import self_command
 from tests.hosts import structured
-
-ODD = str(Path(__file__).parent / "odd_server.py")
+from tests.servers.sessions import ODD
 
 
 def gm(workspace: Path, *arguments: str) -> str:
